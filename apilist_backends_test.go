@@ -13,6 +13,8 @@ import (
 // The exported functions and types of backend/cuda, of the packages below backend/gorgonia, and of those that they brought.
 func init() {
 	maps.Copy(apiFuncs, map[string]any{
+		"backend/cuda.NewTensor":            cuda.NewTensor,
+		"backend/cuda.RunInto":              cuda.RunInto,
 		"backend/cuda.WithDevice":           cuda.WithDevice,
 		"backend/gorgonia/export.Model":     export.Model,
 		"backend/gorgonia/exprgraph.Apply":  exprgraph.Apply,
@@ -32,6 +34,8 @@ func init() {
 		"backend/cuda.NoDeviceError":       reflect.TypeFor[cuda.NoDeviceError](),
 		"backend/cuda.NoDriverError":       reflect.TypeFor[cuda.NoDriverError](),
 		"backend/cuda.OldDriverError":      reflect.TypeFor[cuda.OldDriverError](),
+		"backend/cuda.Tensor":              reflect.TypeFor[cuda.Tensor](),
+		"backend/cuda.TensorError":         reflect.TypeFor[cuda.TensorError](),
 		"backend/gorgonia/export.Error":    reflect.TypeFor[export.Error](),
 		"backend/gorgonia/exprgraph.Error": reflect.TypeFor[exprgraph.Error](),
 		"backend/gorgonia/exprgraph.Graph": reflect.TypeFor[exprgraph.Graph](),

@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,6 +59,9 @@ func (p *Program) isCache(param int) bool {
 func (p *Program) checkCaches(inputs map[string]ndarray.Value) error {
 	for _, c := range p.Caches() {
 		if inputs[c.Input] == nil && (c.Symbol == "" || p.defaults[c.Input] == nil) {
+			if err := checkNames(p.prog.Graph.Params, inputs); err != nil {
+				return err
+			}
 			i := slices.IndexFunc(p.prog.Graph.Params, func(v *ssa.Value) bool { return v.Name == c.Input })
 			return &program.InputError{Name: c.Input, Want: p.prog.Graph.Params[i].Type.String(), Got: "nothing; only a session keeps caches and states"}
 		}
@@ -113,13 +117,16 @@ func (p *Program) cache(input string) (int, error) {
 
 // checkBounds reports bounds below 1 and those of unknown dimensions.
 func (m *Model) checkBounds(bounds map[string]int64) error {
+	bad := func(symbol, want string) error {
+		return &OptionError{Option: "WithBound", Got: fmt.Sprintf("%q, %d", symbol, bounds[symbol]), Want: want}
+	}
 	for _, symbol := range slices.Sorted(maps.Keys(bounds)) {
 		if bounds[symbol] < 1 {
-			return fmt.Errorf("dimension %q is bounded by %d; a bound must be at least 1", symbol, bounds[symbol])
+			return bad(symbol, "a bound of at least 1")
 		}
 		named := func(d ssa.Dim) bool { s, ok := d.SymbolName(); return ok && s == symbol }
 		if !slices.ContainsFunc(m.module.Graph.Params, func(v *ssa.Value) bool { return slices.ContainsFunc(v.Type.Shape, named) }) {
-			return fmt.Errorf("no input has a dimension %q to bound; the inputs are %s", symbol, portNames(m.module.Graph.Params))
+			return bad(symbol, "a dimension of an input; the inputs are "+portNames(m.module.Graph.Params))
 		}
 	}
 	return nil
@@ -128,19 +135,36 @@ func (m *Model) checkBounds(bounds map[string]int64) error {
 // statePair names the input and the result of a declared state.
 type statePair struct{ input, result string }
 
+// refused says why a state can not be kept.
+func (s statePair) refused(err error) error {
+	return &OptionError{Option: "WithState", Got: fmt.Sprintf("%q, %q", s.input, s.result), Err: err}
+}
+
+// refusedState names the option that declared a state that a program can not keep.
+func (c *config) refusedState(err error) error {
+	var bad *program.StateError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	return c.states[slices.IndexFunc(c.states, func(s statePair) bool { return s.input == bad.Name })].refused(err)
+}
+
 // statesOf finds declared states among inputs and results.
 func (m *Model) statesOf(c *config) ([]program.State, error) {
+	if c.overwrite != nil && len(c.states) == 0 {
+		return nil, &OptionError{Option: "WithStatesOverwritten", Want: "a state to overwrite; WithState declares one"}
+	}
 	var out []program.State
 	for _, s := range c.states {
 		in := slices.IndexFunc(m.Inputs(), func(p Port) bool { return p.Name == s.input })
 		res := slices.IndexFunc(m.Outputs(), func(p Port) bool { return p.Name == s.result })
 		switch {
 		case in < 0:
-			return nil, fmt.Errorf("no input is called %q, to be a state; the inputs are %s", s.input, portNames(m.module.Graph.Params))
+			return nil, s.refused(fmt.Errorf("no input is called %q, to be a state; the inputs are %s", s.input, portNames(m.module.Graph.Params)))
 		case res < 0:
-			return nil, fmt.Errorf("no result is called %q, to continue the state %q; the results are %s", s.result, s.input, portNames(m.module.Graph.Results))
+			return nil, s.refused(fmt.Errorf("no result is called %q, to continue the state %q; the results are %s", s.result, s.input, portNames(m.module.Graph.Results)))
 		case slices.ContainsFunc(out, func(o program.State) bool { return o.Param == in || o.Result == res }):
-			return nil, fmt.Errorf("the state %q, %q has an input or result of another one", s.input, s.result)
+			return nil, s.refused(errors.New("the input or the result is that of another state"))
 		}
 		out = append(out, program.State{Param: in, Result: res, Initial: m.module.Defaults[s.input], Overwrite: c.overwrite})
 	}

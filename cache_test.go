@@ -229,7 +229,7 @@ func TestBounds(t *testing.T) {
 		symbol string
 		bound  int64
 		want   string
-	}{{"P", 0, `"P" is bounded by 0`}, {"P", math.MinInt64, "at least 1"}, {"Q", 4, `no input has a dimension "Q"`}} {
+	}{{"P", 0, `WithBound("P", 0)`}, {"P", math.MinInt64, "at least 1"}, {"Q", 4, `WithBound("Q", 4): want a dimension of an input`}} {
 		_, err := m.Compile(ctx, berth.WithBound(c.symbol, c.bound))
 		require.ErrorContains(t, err, c.want)
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,7 @@ type Program struct {
 	compile  time.Duration
 	idle     idleSessions
 	counts   *counts
+	compiled sync.Once // until the first session: the heap holds what compiling took
 }
 
 // Schedules lists the execution orders.
@@ -80,21 +82,20 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Bounds: c.bounds, States: states, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c),
 		Memory: c.memory, OwnGraph: true, Constants: m.constants, Hook: c.hook, Outputs: outputs})
 	if err != nil {
-		return nil, err
+		return nil, c.refusedState(err)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	m.release(ctx, p)
+	m.release(p)
 	out := &Program{prog: p, life: m.life, defaults: m.module.Defaults, outputs: outputs, idle: idleSessions{limits: c.idle}, counts: &counts{}}
 	out.compile = time.Since(start)
 	m.made.add(out)
 	return out, nil
 }
 
-// release gives back the memory that compiling took: copies of constants that the
-// program does not read, and the heap, where much of it is free.
-func (m *Model) release(ctx context.Context, p *program.Program) {
+// release drops copies of constants that the program does not read.
+func (m *Model) release(p *program.Program) {
 	read := p.Constants()
 	m.module.Graph.Walk(func(g *ssa.Graph) {
 		for _, v := range g.Values() {
@@ -103,14 +104,19 @@ func (m *Model) release(ctx context.Context, p *program.Program) {
 			}
 		}
 	})
+}
+
+// giveBack returns the heap that compiling took to the system, where much of it is free. It is a collection, which programs
+// that never run do without.
+func giveBack() {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(heap) // unlike runtime.ReadMemStats it does not stop what else runs
-	if ctx.Err() == nil && max(heap[0].Value.Uint64(), heap[1].Value.Uint64()) > heapSlack {
+	if max(heap[0].Value.Uint64(), heap[1].Value.Uint64()) > heapSlack {
 		debug.FreeOSMemory()
 	}
 }
 
-// heapSlack is how many bytes of the heap may be in use or free before compiling ends with a
+// heapSlack is how many bytes of the heap may be in use or free before the first session of a program begins with a
 // collection.
 const heapSlack = 64 << 20
 
@@ -139,8 +145,12 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 			return nil, err
 		}
 	}
-	if fast != nil && !c.leavesOut(fuse.EpiloguePass) {
-		if _, err := fuse.Epilogues(ctx, bound.Graph, fast.Layouts()); err != nil {
+	fuser, takes, err := c.fusing()
+	if err != nil {
+		return nil, err
+	}
+	if fuser != nil && !c.leavesOut(fuse.EpiloguePass) {
+		if _, err := fuse.Epilogues(ctx, bound.Graph, fuser); err != nil {
 			return nil, err
 		}
 	}
@@ -151,15 +161,31 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fast == nil || c.parallelSafe || c.leavesOut(fuse.Pass) {
+	if fuser == nil || c.parallelSafe || c.leavesOut(fuse.Pass) {
 		return bound.Graph, nil
 	}
-	o := fuse.Options{Threads: c.threads, InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews}
-	if order != nil && !c.noInPlace && !c.copyViews {
+	o := fuse.Options{Threads: c.threads, InPlace: inplace.Options{NoInPlace: c.noInPlace, NoSmaller: takes != nil}, CopyViews: c.copyViews, Takes: takes}
+	if takes == nil && order != nil && !c.noInPlace && !c.copyViews {
 		o.Peak = order.Peak
 	}
 	g, _, err := fuse.Apply(ctx, bound.Graph, o)
 	return g, err
+}
+
+// fusing says what the backend computes in one kernel: products with epilogues, and, if it is no CPU, nodes of groups. Nil for a backend
+// that joins none.
+func (c *config) fusing() (fuse.Fuser, func(n *ssa.Node) bool, error) {
+	be, err := c.backendOf()
+	if fast, ok := be.(*cpu.Backend); ok {
+		return fast.Layouts(), nil, err
+	}
+	if device, ok := be.(interface {
+		fuse.Fuser
+		Groups(n *ssa.Node) bool
+	}); ok {
+		return device, device.Groups, err
+	}
+	return nil, nil, err
 }
 
 // fresh is a copy of a graph that is not changed any more. The original's nodes and values lie in larger pieces of memory,
@@ -265,8 +291,8 @@ func (p *Program) idleSession() (*Session, error) {
 }
 
 // Session runs a program in one arena of its own. It serves one run at a time, from any
-// goroutine; what comes at the same time is refused with [ErrSessionInUse]. It allocates
-// nothing for values whose size is known.
+// goroutine; what comes at the same time is refused with [ErrSessionInUse]. Run
+// and RunInto allocate nothing for values whose size is known; RunValues makes a map and new headers of its results.
 type Session struct {
 	p       *Program
 	s       *program.Session
@@ -289,6 +315,7 @@ func (p *Program) NewSession() (*Session, error) {
 
 func (p *Program) wrap(makeSession func() (*program.Session, error)) (*Session, error) {
 	return using(p.lifetime(), func() (*Session, error) {
+		p.compiled.Do(giveBack)
 		s, err := makeSession()
 		if err != nil {
 			return nil, err
@@ -485,6 +512,9 @@ func (p *Program) arguments(args []ndarray.Value, inputs map[string]ndarray.Valu
 			}
 			v = a
 		} else if prm.Type.Kind != ssa.KindOptional && !p.isCache(i) {
+			if err := checkNames(params, inputs); err != nil { // a name that was misspelled, most likely
+				return err
+			}
 			return &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; the inputs are " + portNames(params)}
 		}
 		args[i] = v

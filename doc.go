@@ -22,6 +22,26 @@
 // [Model.Close] may be called at any time, also while programs run: what begins
 // later fails with [ErrClosed].
 //
+// # Errors
+//
+// Errors are told apart by errors.As:
+//
+//	*OptionError                       an option with an invalid argument; around its cause, if it has one
+//	*InputError, *OutputError          inputs, and buffers of results, that do not fit
+//	*CacheError, *StateError           what a session keeps does not fit
+//	*TornError                         a failed run has partly overwritten a state
+//	*TypeError, *ShapeError            elements or data of another type or length
+//	*ImportError, *ExportError         a file that can not be read as a model, a model that can not be written
+//	*TargetError, *FileChangedError    a path that can not be written to, a file that changed while in use
+//	*NodeError                         a node that failed; around its cause
+//	*MemoryError                       the limit of [WithMaxMemory]; inside of a node it is a *NodeError, too
+//	*PanicError                        a bug; inside of a node it is a *NodeError, too
+//
+// and by errors.Is: [ErrClosed], [ErrSessionInUse], [ops.ErrUnsupported], and for what a context ended, ctx.Err() and
+// [context.Cause].
+//
+// # Operators
+//
 // Operators that few models hold (ImageDecoder, StringNormalizer, RegexFullMatch, training, some of com.microsoft)
 // are linked by importing github.com/berth-onnx/berth/ops/all.
 //

@@ -3,6 +3,7 @@ package berth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -94,6 +95,35 @@ func TestOneFamilyOfErrors(t *testing.T) {
 		assert.NoError(t, run(t.Context(), inputs{"s": seq, "o": opt}), way)
 		assert.NoError(t, run(t.Context(), inputs{"s": seq}), way)
 	}
+}
+
+// TestErrorsOfCounts: a run in order takes one value for each input, and names are looked at before what is missing.
+func TestErrorsOfCounts(t *testing.T) {
+	m, x := builtin("mlp"), floats(0, 4, 64)
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	for _, in := range [][]ndarray.Value{nil, {x, x}} {
+		_, err := s.Run(t.Context(), in)
+		var wrong *berth.InputError
+		require.ErrorAs(t, err, &wrong)
+		assert.EqualError(t, err, fmt.Sprintf("the inputs must be 1 values (x float32[4,64]), got %d", len(in)))
+	}
+	for way, run := range sixWays(t, m) {
+		assert.EqualError(t, run(t.Context(), map[string]ndarray.Value{"X": x}), `input "X" must be one of x float32[4,64], got an unknown name`, way)
+	}
+}
+
+// TestErrorOfPass: a pass that made shapes known which a node refuses is told in a sentence.
+func TestErrorOfPass(t *testing.T) {
+	m := fromText(t, `graph "g" { in %x: float32[N] const %k: float32[1] = [9] %r = Sqrt(%k) %e = Exp(%r) %l = Log(%e) %s = Cast(%l) [to=7] %y = Reshape(%x, %s) out %y }`)
+	_, err := m.Compile(t.Context(), berth.WithDim("N", 4))
+	require.ErrorContains(t, err, "pass ")
+	assert.NotContains(t, err.Error(), "{")
+	assert.ErrorContains(t, err, ` in graph "g": `)
+	var node *berth.NodeError
+	require.ErrorAs(t, err, &node)
 }
 
 // TestSymbolsAgree gives inputs whose dimensions of one name differ.

@@ -65,6 +65,7 @@ func (p *Program) keepIdle(s *Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.limits.Sessions <= 0 || p.life.closed() {
+		p.life.forget(s.use)
 		return
 	}
 	in := idleSession{s, s.use.bytes.Load(), time.Now()}
@@ -73,16 +74,18 @@ func (p *Program) keepIdle(s *Session) {
 	for bytes := l.bytes; len(l.list)-over > l.limits.Sessions || bytes > l.limits.Bytes && len(l.list)-over > 1; over++ {
 		bytes -= l.list[over].bytes
 	}
-	l.drop(over)
+	p.drop(over)
 	if l.limits.After > 0 && !l.timed {
 		p.expireLater(l.limits.After)
 	}
 }
 
 // drop removes the n oldest.
-func (l *idleSessions) drop(n int) {
+func (p *Program) drop(n int) {
+	l := &p.idle
 	for _, old := range l.list[:n] {
 		l.bytes -= old.bytes
+		p.life.forget(old.s.use)
 	}
 	l.list = slices.Delete(l.list, 0, n)
 }
@@ -118,7 +121,7 @@ func (p *Program) expire(now time.Time) {
 	for old < len(l.list) && now.Sub(l.list[old].since) >= l.limits.After {
 		old++
 	}
-	l.drop(old)
+	p.drop(old)
 	if l.timed = len(l.list) > 0; l.timed {
 		p.expireLater(l.limits.After - now.Sub(l.list[0].since))
 	}
@@ -132,7 +135,15 @@ func (p *Program) Trim() {
 	}
 	p.idle.mu.Lock()
 	defer p.idle.mu.Unlock()
-	p.idle.drop(len(p.idle.list))
+	p.drop(len(p.idle.list))
+}
+
+// retire is Trim of a program that no later call gets: what its last calls use is not kept either.
+func (p *Program) retire() {
+	p.idle.mu.Lock()
+	defer p.idle.mu.Unlock()
+	p.idle.limits.Sessions = 0
+	p.drop(len(p.idle.list))
 }
 
 // Trim drops what is kept only to make later runs fast: the idle sessions of the

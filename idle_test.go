@@ -51,14 +51,17 @@ func TestIdleSessions(t *testing.T) {
 			for range 4 {
 				meet(t, p, 8)
 				assert.LessOrEqual(t, p.Stats().IdleSessions, c.most)
+				assert.Equal(t, p.Stats().IdleSessions, p.Stats().Sessions, "those that are not kept are gone")
 			}
 			assert.EqualValues(t, 32, p.Stats().Runs)
 			p.Trim()
-			assert.Zero(t, p.Stats().IdleSessions)
+			assert.Equal(t, berth.ProgramStats{Runs: 32}, p.Stats(), "at once")
+			_, err = p.NewSession()
+			require.NoError(t, err)
 			assert.Eventually(t, func() bool {
 				runtime.GC()
-				return p.Stats().Sessions == 0 && p.Stats().ArenaBytes == 0
-			}, 10*time.Second, 10*time.Millisecond, "the collector takes them: %+v", p.Stats())
+				return p.Stats() == berth.ProgramStats{Runs: 32}
+			}, 10*time.Second, 10*time.Millisecond, "the collector takes what callers forget: %+v", p.Stats())
 		})
 	}
 	p, err := parsed(t, slow).Compile(t.Context(), berth.WithIdleLimits(berth.IdleLimits{Sessions: 4, Bytes: 1 << 30, After: 20 * time.Millisecond}))
@@ -67,6 +70,7 @@ func TestIdleSessions(t *testing.T) {
 	assert.Eventually(t, func() bool { return p.Stats().IdleSessions == 0 }, 10*time.Second, 5*time.Millisecond)
 	meet(t, p, 1)
 	assert.Eventually(t, func() bool { return p.Stats().IdleSessions == 0 }, 10*time.Second, 5*time.Millisecond, "a second time")
+	assert.Equal(t, berth.ProgramStats{Runs: 5}, p.Stats())
 }
 
 // TestNothingIsLeftOfClosedModels: models that are opened, compiled, run and closed in turn leave no object behind, whatever
@@ -126,7 +130,26 @@ func TestStats(t *testing.T) {
 	m.Trim()
 	assert.Zero(t, m.Stats().KeptPrograms)
 	assert.Zero(t, m.Stats().IdleSessions)
+	assert.Equal(t, 1, m.Stats().Sessions)
 	runtime.KeepAlive(s)
+}
+
+// TestStatsOfOpenPrograms: what runs pack for nodes of open dimensions is counted, once for all shapes and whatever is shared.
+func TestStatsOfOpenPrograms(t *testing.T) {
+	m := openReader(t)
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	before := p.Stats().WeightBytes
+	assert.Equal(t, before, p.Plan().PackedBytes)
+	for width := range 2 {
+		_, err = s.Run(t.Context(), line(width))
+		require.NoError(t, err)
+		assert.Greater(t, p.Stats().WeightBytes, before+1<<20)
+		assert.Equal(t, m.Stats().PackedBytes, p.Stats().WeightBytes)
+	}
+	assert.Equal(t, before, p.Plan().PackedBytes, "what compiling packed")
 }
 
 // TestSessionInUse: of two calls at once one is refused, in whatever combination, and the

@@ -14,16 +14,11 @@ import (
 	"github.com/berth-onnx/berth/ops"
 )
 
-// The errors that callers may want to tell apart, by errors.As, are of one family for [Model],
-// [Program] and [Session]: what was given does not fit ([InputError], [OutputError], [CacheError],
-// [TypeError], [ShapeError]), a file can not be read or written ([ImportError], [ExportError]),
-// a node failed ([NodeError], around the cause), memory does not suffice ([MemoryError]), or
-// berth has a bug ([PanicError]). A run that its context ended is both ctx.Err() and
-// [context.Cause], for errors.Is.
+// Errors that callers may want to tell apart; the comment of the package lists all.
 type (
 	// InputError reports an input that does not fit the model. Its fields:
 	//
-	//	Name string // of the input
+	//	Name string // of the input; "" where the number of inputs is wrong
 	//	Want string // what it must be: a type, with shape
 	//	Got  string // what it is
 	InputError = program.InputError
@@ -41,6 +36,11 @@ type (
 	CacheError = program.CacheError
 	// TornError is the error of runs whose session holds a state that a failed run has partly overwritten.
 	TornError = program.TornError
+	// StateError reports a state whose next value does not fit it; see [WithState]. Its fields:
+	//
+	//	Name   string // of the input
+	//	Reason string // what does not fit
+	StateError = program.StateError
 	// TypeError reports elements asked for as a Go type that is not theirs; see [As].
 	TypeError = ndarray.TypeError
 	// ShapeError reports data that is not as long as its shape says.
@@ -53,7 +53,7 @@ type (
 	NodeError = ops.NodeError
 	// MemoryError reports that a run, or a step before it, needs more memory than it may use.
 	MemoryError = ops.MemoryError
-	// PanicError is a panic inside berth, with its stack: a bug.
+	// PanicError is a panic with its stack: a bug of berth, or of a function of the caller's that it called, such as a [Hook].
 	PanicError = ops.PanicError
 )
 
@@ -100,5 +100,5 @@ type Dump struct{ d rewrite.Dump }
 // that are new against the last change marked.
 func (d *Dump) WriteHTML(w io.Writer) (err error) {
 	defer rescue.Into(&err)
-	return d.d.WriteHTML(w)
+	return d.d.WriteHTML(rescue.Writer(w))
 }

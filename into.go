@@ -19,7 +19,7 @@ import (
 //
 // The buffer of a result of known shape has that shape. Any other needs room, the capacity of
 // its data, and is given the shape of the result. A buffer may be the memory of an input, as of
-// a state that is updated, but not of another buffer, nor a result of the session's. Buffers that
+// a state that is updated, but not of another buffer, nor memory of the session, in which it has results of known size. Buffers that
 // do not fit are an [*OutputError], before the run wherever that can be told.
 func (p *Program) RunInto(ctx context.Context, inputs map[string]ndarray.Value, buffers map[string]*ndarray.Array) (err error) {
 	defer rescue.Into(&err)

@@ -129,7 +129,8 @@ type lifetime struct {
 	share *share
 
 	mu       sync.Mutex
-	sessions map[*use]struct{} // of its programs, until they are collected
+	sessions map[*use]struct{} // of its programs, until they are dropped or collected
+	runs     int64             // of those that are gone
 }
 
 // newLifetime begins the life of a model whose constants lie in files. A model that is
@@ -205,7 +206,7 @@ func (l *lifetime) inCall() bool {
 	return false
 }
 
-// open notes a new session of a program until it is collected.
+// open notes a new session of a program until it is dropped or collected.
 func (l *lifetime) open(s *Session, of *counts) *use {
 	u := &use{of: of}
 	u.hold(s.s.Bytes())
@@ -216,21 +217,27 @@ func (l *lifetime) open(s *Session, of *counts) *use {
 	return u
 }
 
-// forget counts the runs of a collected session.
+// forget keeps the runs of a session that its program dropped or that was collected, mostly both, and nothing else.
 func (l *lifetime) forget(u *use) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if _, ok := l.sessions[u]; !ok {
+		return
+	}
 	delete(l.sessions, u)
+	l.runs += u.runs()
 	u.of.runs += u.runs()
 }
 
-// count adds the figures of the sessions of a program.
+// count adds the figures of the sessions of a program, of all programs if it is nil.
 func (l *lifetime) count(c *counts, s *ProgramStats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.Runs += c.runs
+	if s.Runs = l.runs; c != nil {
+		s.Runs = c.runs
+	}
 	for u := range l.sessions {
-		if u.of == c {
+		if c == nil || u.of == c {
 			s.Sessions++
 			s.ArenaBytes += u.bytes.Load()
 			s.Runs += u.runs()

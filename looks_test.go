@@ -42,8 +42,6 @@ type lookedAt struct {
 	before []uintptr // who looked before the longest time
 	after  []uintptr // who looked after it
 	now    []uintptr
-	// collects: since the clock was read, there was a look right before the collection that ends compiling, which is the runtime's.
-	collects bool
 }
 
 func newLookedAt(ctx context.Context) *lookedAt {
@@ -58,23 +56,20 @@ func (l *lookedAt) look() {
 		return
 	}
 	now := time.Now()
-	var here [1]uintptr
-	runtime.Callers(3, here[:])
 	if now.Sub(l.read) < time.Millisecond {
-		l.collects = l.collects || collects(here[:])
 		return
 	}
 	was := l.now
 	l.now = make([]uintptr, 24)
 	l.now = l.now[:runtime.Callers(3, l.now)]
 	used := threadTime()
-	if d := used - l.last; d > l.most && !l.collects {
+	if d := used - l.last; d > l.most {
 		l.most, l.before, l.after = d, was, l.now
 	}
 	if used-l.start > mostInStage {
 		l.cancel()
 	}
-	l.read, l.last, l.collects = now, threadTime(), collects(here[:])
+	l.read, l.last = now, threadTime()
 }
 
 func (l *lookedAt) Err() error {
@@ -85,12 +80,6 @@ func (l *lookedAt) Err() error {
 func (l *lookedAt) Done() <-chan struct{} {
 	l.look()
 	return l.Context.Done()
-}
-
-// collects reports a look right before the collection that ends compiling.
-func collects(stack []uintptr) bool {
-	f, _ := runtime.CallersFrames(stack).Next()
-	return strings.HasSuffix(f.Function, ".(*Model).release")
 }
 
 // threadTime is the processor time of the thread.

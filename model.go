@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +23,11 @@ import (
 
 // Model is an ONNX model in memory. It is safe for concurrent use.
 type Model struct {
-	module *ssa.Module
-	life   *lifetime
-	made   stock        // its programs
-	kept   keptPrograms // those of them that [Model.RunValues] made
+	module   *ssa.Module
+	life     *lifetime
+	ofCaller bool         // the caller has the module, too, and may have changed it
+	made     stock        // its programs
+	kept     keptPrograms // those of them that [Model.RunValues] made
 
 	// What all programs share, those of models made from this one too: packed weights, and constants that are read as they are.
 	weights   func() *cpu.Weights
@@ -44,7 +46,10 @@ type Model struct {
 // matter here.
 func Open(path string, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
-	o := importOptions(false, opts)
+	o, err := importOptions(false, opts)
+	if err != nil {
+		return nil, err
+	}
 	return newModel(o, opts)(onnximport.Load(path, o))
 }
 
@@ -75,7 +80,10 @@ func withCause(ctx context.Context, err error) error {
 // opaque, and [Model.Warnings] says why.
 func OpenLenient(path string, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
-	o := importOptions(true, opts)
+	o, err := importOptions(true, opts)
+	if err != nil {
+		return nil, err
+	}
 	return newModel(o, opts)(onnximport.Load(path, o))
 }
 
@@ -83,20 +91,24 @@ func OpenLenient(path string, opts ...Option) (_ *Model, err error) {
 // External data can not be reached, except by [WithExternalData].
 func Parse(data []byte, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
-	o := importOptions(false, opts)
+	o, err := importOptions(false, opts)
+	if err != nil {
+		return nil, err
+	}
 	return newModel(o, opts)(onnximport.FromBytes(data, "", o))
 }
 
 // FromModule wraps a module built or imported elsewhere. [Model.Close] closes it. If its graph
-// is not sound ([ssa.Check]), that is the error of everything that is done with the model. Of
+// is not sound ([ssa.Check]), or an option is not, that is the error of everything that is done with the model. Of
 // the options, [WithPrograms] matters here.
 func FromModule(m *ssa.Module, opts ...Option) *Model {
 	if m == nil {
 		return &Model{}
 	}
-	out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), false), weights: sync.OnceValue(cpu.NewWeights), constants: program.NewConstants()}
-	out.kept.most = newConfig(opts).programs
-	if out.life.bad = ssa.Check(m.Graph); out.life.bad != nil {
+	out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), false), ofCaller: true, weights: sync.OnceValue(cpu.NewWeights), constants: program.NewConstants()}
+	c := newConfig(opts)
+	out.kept.most = c.programs
+	if out.life.bad = cmp.Or(c.validate(), ssa.Check(m.Graph)); out.life.bad != nil {
 		out.module = nil
 	}
 	return out
@@ -188,7 +200,8 @@ type Withheld = rewrite.Withheld
 
 // Optimize returns a rewritten model of standard ONNX operators. Shapes and
 // dimensions given as options are frozen into it. The receiver is unchanged;
-// weights are shared.
+// weights are shared. A model without outputs is an [*ExportError]: nothing of it would be left, and
+// other tools do not open a model of nothing.
 func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *OptimizeReport, error) {
 	r := &OptimizeReport{}
 	o, err := usingContext(ctx, m.lifetime(), func() (*Model, error) { return m.optimize(ctx, newConfig(opts), r) })
@@ -200,6 +213,9 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 
 func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Model, error) {
 	ctx = c.memory.In(ctx)
+	if len(m.module.Graph.Results) == 0 {
+		return nil, &ExportError{Reason: "the model has no outputs, so that nothing it computes can be asked for", Remedy: "name what it is to give as outputs of its graph"}
+	}
 	bound, err := m.bind(ctx, &c)
 	if err != nil {
 		return nil, err
@@ -271,11 +287,39 @@ func raisedBy(r onnxexport.Raised) string {
 }
 
 // CheckPortable reports what makes other tools refuse a model that berth runs: a node in a branch of an If whose operands
-// the operator does not accept. berth runs the other branch; onnx.checker and ONNX Runtime infer both. The error is an
-// [*ops.NodeError].
-func (m *Model) CheckPortable() (err error) {
+// the operator does not accept. berth runs the other branch; onnx.checker and ONNX Runtime infer both, and ONNX Runtime infers
+// again when it has folded constants and shapes in both. The error is an [*ops.NodeError] of stage "branches", or "folded
+// branches" where folding shows it.
+func (m *Model) CheckPortable(ctx context.Context) (err error) {
 	defer rescue.Into(&err)
-	_, err = using(m.life, func() (struct{}, error) { return struct{}{}, ops.CheckBranches(m.module.Graph) })
+	_, err = usingContext(ctx, m.lifetime(), func() (struct{}, error) {
+		err := ops.CheckBranches(m.module.Graph)
+		if err == nil {
+			err = checkFolded(ctx, *m.module)
+		}
+		return struct{}{}, err
+	})
+	return withCause(ctx, err)
+}
+
+// checkFolded is [ops.CheckBranches] for a copy in which all branches are folded, and those of a known condition inlined. What
+// tells shapes and conditions is small, so little may be computed.
+func checkFolded(ctx context.Context, m ssa.Module) (err error) {
+	if !slices.ContainsFunc(m.Graph.Nodes, func(n *ssa.Node) bool { return len(n.Bodies) > 0 }) {
+		return nil
+	}
+	if m.Graph, _, err = m.Graph.CloneContext(ctx); err != nil {
+		return err
+	}
+	list := rewrite.Portable
+	list.KeepUnfit = false
+	if _, err = rewrite.Run(ctx, &m, rewrite.Options{List: &list, Only: append([]string{"inline"}, foldingOnly...), MaxOpset: -1,
+		Growth: rewrite.Growth{PerNode: 1 << 20, Total: 16 << 20, Ops: 1e7}}); err == nil {
+		err = ops.CheckBranches(m.Graph)
+	}
+	if ne := (*ops.NodeError)(nil); errors.As(err, &ne) {
+		ne.Stage = "folded branches"
+	}
 	return err
 }
 
@@ -298,7 +342,7 @@ func (m *Model) bind(ctx context.Context, c *config) (*ssa.Module, error) {
 	}
 	g, err := ops.Bind(ctx, m.module.Graph, ops.Binding{Shapes: c.shapes, Dims: c.dims})
 	if err != nil {
-		return nil, err
+		return nil, c.atInput(err)
 	}
 	bound := *m.module
 	bound.Graph, bound.Holds, bound.Operators = g, nil, nil
@@ -332,7 +376,7 @@ func (m *Model) Save(path string, o SaveOptions) error {
 		ctx := o.Context
 		switch {
 		case o.MaxMemory < 0:
-			return struct{}{}, &OptionError{"SaveOptions.MaxMemory", fmt.Sprint(o.MaxMemory), "a number of bytes, or 0 for the default"}
+			return struct{}{}, &OptionError{Option: "SaveOptions.MaxMemory", Got: fmt.Sprint(o.MaxMemory), Want: "a number of bytes, or 0 for the default"}
 		case o.MaxMemory > 0:
 			ctx = ndarray.Budget(o.MaxMemory).In(ctx)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
 )
@@ -39,7 +40,7 @@ func TestInputErrors(t *testing.T) {
 		want []string
 	}{
 		{nil, []string{`"x"`, "float32[4,64]", "nothing"}},
-		{map[string]ndarray.Value{"y": ones(4, 64)}, []string{`"x"`}},
+		{map[string]ndarray.Value{"y": ones(4, 64)}, []string{`"y"`, "unknown", "x float32[4,64]"}},
 		{map[string]ndarray.Value{"x": ones(4, 64), "y": ones(4, 64)}, []string{`"y"`, "unknown"}},
 		{map[string]ndarray.Value{"x": ones(4, 63)}, []string{`"x"`, "float32[4,64]", "float32[4,63]"}},
 		{map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float64, 4, 64)}, []string{`"x"`, "float64[4,64]"}},
@@ -69,10 +70,17 @@ func TestOptionErrors(t *testing.T) {
 		{berth.WithShape("x", 1), `"x"`},
 		{berth.WithShape("ids", 1), `"ids"`},
 		{berth.WithDim("N", -1), `"N"`},
+		{berth.WithContext(nil), "the context is nil"},
+		{berth.WithoutPass("no-such-pass"), `"no-such-pass"`},
 	} {
 		_, err := m.Compile(t.Context(), c.opt)
 		require.ErrorContains(t, err, c.want)
+		var bad *berth.OptionError
+		require.ErrorAs(t, err, &bad)
 	}
+	_, err := m.Compile(t.Context(), berth.WithPlanner("best"))
+	var unknown *planner.UnknownPlannerError
+	require.ErrorAs(t, err, &unknown, "the cause")
 }
 
 func TestOpenErrors(t *testing.T) {

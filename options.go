@@ -3,9 +3,11 @@ package berth
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-onnx/berth/backend"
@@ -19,6 +21,7 @@ import (
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -37,11 +40,13 @@ type config struct {
 	unroll       bool
 	dataRoot     string
 	channelBlock int
+	limits       onnximport.Limits
 	ctx          context.Context
 	data         func(location string) ([]byte, error) // of external data
 	programs     int                                   // that the model keeps
 
-	weights *cpu.Weights
+	weights  *cpu.Weights
+	conflict *OptionError // of an argument that is refused at once: a nil context, or two sizes of one input or dimension
 }
 
 // compileOptions are what a program depends on besides its model and the bindings. They are
@@ -90,42 +95,121 @@ const NewestOpset = onnxexport.NewestOpset
 type OptionError struct {
 	Option string // the function that makes it: "WithDim"
 	Got    string // its argument
-	Want   string // what it takes
+	Want   string // what it takes; "" where Err says what is wrong
+	Err    error  // the cause, such as a [*planner.UnknownPlannerError] or a [*StateError]; nil if there is no other
 }
 
-// Error names the option, its argument and what it takes.
-func (e *OptionError) Error() string { return fmt.Sprintf("%s(%s): want %s", e.Option, e.Got, e.Want) }
+// Error names the option, its argument and what it takes, or the cause.
+func (e *OptionError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s(%s): %v", e.Option, e.Got, e.Err)
+	}
+	return fmt.Sprintf("%s(%s): want %s", e.Option, e.Got, e.Want)
+}
+
+// Unwrap returns the cause.
+func (e *OptionError) Unwrap() error { return e.Err }
+
+// maxThreads is more than any machine has.
+const maxThreads = 1 << 14
 
 // validate reports an option whose argument is invalid for every model.
 func (c *config) validate() error {
-	bad := func(option string, got any, want string) error { return &OptionError{option, fmt.Sprint(got), want} }
+	bad := func(option string, got any, want string) error {
+		return &OptionError{Option: option, Got: fmt.Sprint(got), Want: want}
+	}
 	switch {
-	case c.threads < 0:
-		return bad("WithThreads", c.threads, "a number of threads, or 0 for one")
+	case c.conflict != nil:
+		return c.conflict
+	case c.threads < 0 || c.threads > maxThreads:
+		return bad("WithThreads", c.threads, fmt.Sprintf("a number of threads up to %d, or 0 for one", maxThreads))
+	case c.programs < 0:
+		return bad("WithPrograms", c.programs, "a number of programs, or 0 to keep none")
+	case c.idle.Sessions < 0 || c.idle.Bytes < 0 || c.idle.After < 0:
+		return bad("WithIdleLimits", fmt.Sprintf("%+v", c.idle), "limits that are not negative")
 	case c.memory < 0:
 		return bad("WithMaxMemory", int64(c.memory), "a number of bytes, or 0 for the default")
 	case c.accuracy > Strict:
 		return bad("WithAccuracy", c.accuracy, "Fast or Strict")
 	case c.optimizeFor > Memory:
 		return bad("WithOptimizeFor", c.optimizeFor, "Speed or Memory")
+	case min(int64(min(c.limits.Nodes, c.limits.Depth, c.limits.CallDepth, c.limits.NameBytes)), c.limits.Expanded) < 0:
+		return bad("WithLimits", c.limits, "counts, or 0 for the defaults")
 	case c.maxOpset < 0 || c.maxOpset > NewestOpset:
 		return bad("WithMaxOpset", c.maxOpset, fmt.Sprintf("an operator set up to %d, or 0 for the model's own", NewestOpset))
+	case c.channelBlock != 0 && c.channelBlock != 8 && c.channelBlock != 16:
+		return bad("WithChannelBlock", c.channelBlock, "8 or 16, or 0 for what the file shows")
+	}
+	return cmp.Or(c.validateNames(), c.validateSizes())
+}
+
+// validateNames reports a planner, a schedule or a pass that does not exist.
+func (c *config) validateNames() error {
+	if _, err := c.plannerOf(); err != nil {
+		return &OptionError{Option: "WithPlanner", Got: strconv.Quote(c.planner), Err: err}
+	}
+	if c.schedule != "" && !slices.Contains(Schedules(), c.schedule) {
+		return &OptionError{Option: "WithSchedule", Got: strconv.Quote(c.schedule), Want: "one of " + strings.Join(Schedules(), ", ")}
+	}
+	for _, name := range c.rewritesOff() {
+		if rewrite.Find(name) == nil {
+			return &OptionError{Option: "WithoutPass", Got: strconv.Quote(name), Want: "the name of a pass; PassStat.Pass of an OptimizeReport has those that ran"}
+		}
 	}
 	return nil
 }
 
-// validateFor is validate, and that every dimension that [WithDim] fixes is one of the inputs.
+// validateSizes reports negative sizes.
+func (c *config) validateSizes() error {
+	for _, symbol := range slices.Sorted(maps.Keys(c.dims)) {
+		if n := c.dims[symbol]; n < 0 {
+			return &OptionError{Option: "WithDim", Got: fmt.Sprintf("%q, %d", symbol, n), Want: "a size that is not negative"}
+		}
+	}
+	for _, input := range slices.Sorted(maps.Keys(c.shapes)) {
+		if shape := c.shapes[input]; len(shape) > 0 && slices.Min(shape) < 0 {
+			return &OptionError{Option: "WithShape", Got: fmt.Sprintf("%q, %v", input, shape), Want: "dimensions that are not negative"}
+		}
+	}
+	return nil
+}
+
+// validateFor is validate, and that every dimension that [WithDim] fixes and every input that [WithShape] names is there.
 func (c *config) validateFor(params []*ssa.Value) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
+	for _, input := range slices.Sorted(maps.Keys(c.shapes)) {
+		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return v.Name == input }) {
+			return &OptionError{Option: "WithShape", Got: fmt.Sprintf("%q, %v", input, c.shapes[input]), Want: "an input; the inputs are " + portNames(params)}
+		}
+	}
 	for _, symbol := range slices.Sorted(maps.Keys(c.dims)) {
 		named := func(d ssa.Dim) bool { return slices.Contains(d.Symbols(nil), symbol) }
 		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return slices.ContainsFunc(v.Type.Shape, named) }) {
-			return &OptionError{"WithDim", fmt.Sprintf("%q", symbol), "a dimension of an input; the inputs are " + portNames(params)}
+			return &OptionError{Option: "WithDim", Got: strconv.Quote(symbol), Want: "a dimension of an input; the inputs are " + portNames(params)}
 		}
 	}
 	return nil
+}
+
+// atInput names the option that gave an input a type that it can not have.
+func (c *config) atInput(err error) error {
+	var bad *ops.BindingError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	if shape, given := c.shapes[bad.Input]; given {
+		return &OptionError{Option: "WithShape", Got: fmt.Sprintf("%q, %v", bad.Input, shape), Err: err}
+	}
+	if len(c.dims) == 0 {
+		return err
+	}
+	var sizes []string
+	for _, symbol := range slices.Sorted(maps.Keys(c.dims)) {
+		sizes = append(sizes, fmt.Sprintf("%q, %d", symbol, c.dims[symbol]))
+	}
+	return &OptionError{Option: "WithDim", Got: strings.Join(sizes, "; "), Err: err}
 }
 
 // checkGiven reports shapes and dimensions that contradict the inputs of a run.
@@ -162,20 +246,41 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// WithShape fixes the shape of one input.
+// WithShape fixes the shape of one input. Two shapes of one input are an [OptionError].
 func WithShape(input string, shape ...int) Option {
-	return func(c *config) { c.shapes[input] = slices.Clone(shape) }
+	shape = slices.Clone(shape)
+	return func(c *config) {
+		if old, twice := c.shapes[input]; twice && !slices.Equal(old, shape) && c.conflict == nil {
+			c.conflict = &OptionError{Option: "WithShape", Got: fmt.Sprintf("%q, %v", input, shape), Want: fmt.Sprintf("one shape for an input; another option says %v", old)}
+		}
+		c.shapes[input] = shape
+	}
 }
 
-// WithDim fixes a symbolic dimension ("N", "batch", …) everywhere. A symbol that is no dimension of an input is an [OptionError].
-func WithDim(symbol string, n int64) Option { return func(c *config) { c.dims[symbol] = n } }
+// WithDim fixes a symbolic dimension ("N", "batch", …) everywhere. A symbol that is no dimension of an input, and two sizes of one
+// symbol, are an [OptionError].
+func WithDim(symbol string, n int64) Option { return setDim("WithDim", symbol, n, bindings.fixed) }
+
+// setDim notes a number for a symbol in one of the tables of numbers.
+func setDim(option, symbol string, n int64, table func(bindings) map[string]int64) Option {
+	return func(c *config) {
+		sizes := table(c.bindings)
+		if old, twice := sizes[symbol]; twice && old != n && c.conflict == nil {
+			c.conflict = &OptionError{Option: option, Got: fmt.Sprintf("%q, %d", symbol, n), Want: fmt.Sprintf("one size for a dimension; another option says %d", old)}
+		}
+		sizes[symbol] = n
+	}
+}
+
+func (b bindings) fixed() map[string]int64   { return b.dims }
+func (b bindings) bounded() map[string]int64 { return b.bounds }
 
 // WithBound leaves a symbolic dimension open and declares its maximum. An input that
 // some result continues along it, Concat(past, new), is a cache then: a [Session] keeps
 // it and writes only the new rows; see [Program.Caches]. A bound below 1, or of a symbol
 // that is no dimension of an input, is an error when compiling.
 func WithBound(symbol string, most int64) Option {
-	return func(c *config) { c.bounds[symbol] = most }
+	return setDim("WithBound", symbol, most, bindings.bounded)
 }
 
 // WithState has each [Session] keep a recurrent state: the input is what the result was in the
@@ -320,9 +425,20 @@ func WithUnrolledLoops() Option { return func(c *config) { c.unroll = true } }
 // determine it. See [onnximport.Options].
 func WithChannelBlock(n int) Option { return func(c *config) { c.channelBlock = n } }
 
+// WithLimits raises, for models that are trusted, or lowers what [Open], [OpenFS], [OpenLenient], [Parse] and [Read] let a model
+// cost: nodes, nesting, names. Fields that are 0 stay at their defaults.
+func WithLimits(l onnximport.Limits) Option { return func(c *config) { c.limits = l } }
+
 // WithContext lets a context end [Open], [OpenFS], [OpenLenient], [Parse] and [Read] early. Operations that
 // take a context of their own do not look at it.
-func WithContext(ctx context.Context) Option { return func(c *config) { c.ctx = ctx } }
+func WithContext(ctx context.Context) Option {
+	return func(c *config) {
+		if ctx == nil && c.conflict == nil {
+			c.conflict = &OptionError{Option: "WithContext", Got: "nil", Err: errNilContext}
+		}
+		c.ctx = ctx
+	}
+}
 
 // WithDataRoot tells [Open] a folder in which external data may lie, after links are followed, besides the folder of the
 // model and, where the model's path is a symbolic link, that of the file it leads to. Files with several hard links are read
@@ -369,10 +485,11 @@ func (c *config) backendOf() (backend.Backend, error) {
 	if b := backend.Registered(c.backend, fast); b != nil {
 		return b, nil
 	}
-	return nil, fmt.Errorf("there is no backend %q; there are %s; others are linked by importing their packages", c.backend, strings.Join(Backends(), ", "))
+	return nil, &OptionError{Option: "WithBackend", Got: strconv.Quote(c.backend), Want: "one of " + strings.Join(Backends(), ", ") + "; others are linked by importing their packages"}
 }
 
-func importOptions(lenient bool, opts []Option) onnximport.Options {
+// importOptions are those of reading a model. The error is an [OptionError].
+func importOptions(lenient bool, opts []Option) (onnximport.Options, error) {
 	c := newConfig(opts)
-	return onnximport.Options{Context: c.memory.In(cmp.Or(c.ctx, context.Background())), Lenient: lenient, ChannelBlock: c.channelBlock, NoMapping: c.noMapping, Data: c.data, DataRoot: c.dataRoot}
+	return onnximport.Options{Context: c.memory.In(cmp.Or(c.ctx, context.Background())), Lenient: lenient, ChannelBlock: c.channelBlock, NoMapping: c.noMapping, Data: c.data, DataRoot: c.dataRoot, Limits: c.limits}, c.validate()
 }

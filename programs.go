@@ -99,6 +99,9 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 		return nil, err
 	}
 	c := newConfig(opts)
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
 	if err := c.checkGiven(m.source().Graph.Params, inputs); err != nil {
 		return nil, err
 	}
@@ -229,19 +232,25 @@ func (k *keptPrograms) fill(ctx context.Context, e *keptProgram, compile compila
 
 // trim drops the least recently used programs beyond the most.
 func (k *keptPrograms) trim() {
-	over := -k.most
-	for _, e := range k.list {
-		if e.isDone() {
-			over++
-		}
-	}
+	over := k.finished() - k.most
 	for i := len(k.list) - 1; i >= 0 && over > 0; i-- {
 		if k.list[i].isDone() {
+			k.list[i].p.retire()
 			k.list = slices.Delete(k.list, i, i+1)
 			k.evictions++
 			over--
 		}
 	}
+}
+
+// finished counts the programs, without those that are being compiled.
+func (k *keptPrograms) finished() (n int) {
+	for _, e := range k.list {
+		if e.isDone() {
+			n++
+		}
+	}
+	return n
 }
 
 func (k *keptPrograms) remove(e *keptProgram) {
@@ -279,5 +288,11 @@ func (k *keptPrograms) wait(ctx context.Context, e *keptProgram) (*Program, erro
 func (k *keptPrograms) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.list, k.seen = slices.DeleteFunc(k.list, (*keptProgram).isDone), nil
+	k.seen = nil
+	for _, e := range k.list {
+		if e.isDone() {
+			e.p.retire()
+		}
+	}
+	k.list = slices.DeleteFunc(k.list, (*keptProgram).isDone)
 }

@@ -113,6 +113,9 @@ func TestCompilationsAreShared(t *testing.T) {
 	assert.Equal(t, "a", <-s.begun)
 	follower := call(t.Context(), k, "a", s.plan)
 	waiting(t, k, 2)
+	var stats ModelStats
+	k.count(&stats)
+	assert.Zero(t, stats.KeptPrograms, "it is not there yet")
 	cancel()
 	require.ErrorIs(t, <-leader, context.Canceled, "who is cancelled does not wait")
 	require.NoError(t, <-call(t.Context(), k, "b", new(made).plan), "another shape is not blocked")
@@ -239,6 +242,56 @@ func TestOpenProgramAgrees(t *testing.T) {
 	}
 	assert.Equal(t, ModelStats{Programs: 2, KeptPrograms: 2, Hits: 17, Misses: 3, Compiles: 3, Evictions: 1}, kept(few))
 	assert.Zero(t, none.Stats().KeptPrograms)
+}
+
+// TestStatsOfProgramsThatAreGone: the runs of programs that are kept no more stay in the model's total, their sessions do not.
+func TestStatsOfProgramsThatAreGone(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float32[N,4] %a = Exp(%x) %y = Neg(%a) out %y }`)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	for _, most := range []int{0, 1, 2, defaultPrograms} {
+		m := FromModule(&ssa.Module{Graph: g}, WithPrograms(most))
+		for n := range 20 {
+			in := map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, n+1, 4)}
+			_, err := m.RunValues(t.Context(), in)
+			require.NoError(t, err)
+			if n%3 == 0 {
+				_, err := m.Trace(t.Context(), in)
+				require.NoError(t, err)
+			}
+			if n == 7 {
+				m.Trim()
+				assert.Zero(t, m.Stats().Sessions)
+			}
+			runtime.GC()
+			s := m.Stats()
+			assert.EqualValues(t, n+1+n/3+1, s.Runs, "%d programs", most)
+			assert.Equal(t, s.IdleSessions, s.Sessions, "%d programs", most)
+		}
+		m.Trim()
+		s := m.Stats()
+		assert.Zero(t, s.Sessions)
+		assert.Zero(t, s.ArenaBytes)
+	}
+}
+
+// TestSessionsOfRetiredPrograms: a call that is still in progress on a program that is kept no more leaves no session behind.
+func TestSessionsOfRetiredPrograms(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float32[4] %y = Neg(%x) out %y }`)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	m := FromModule(&ssa.Module{Graph: g})
+	in := map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 4)}
+	p, err := m.programFor(t.Context(), in, nil)
+	require.NoError(t, err)
+	s, err := p.idleSession()
+	require.NoError(t, err)
+	m.Trim()
+	assert.Equal(t, 1, m.Stats().Sessions, "in progress")
+	p.keepIdle(s)
+	assert.Zero(t, m.Stats().Sessions)
+	assert.Zero(t, p.Stats().IdleSessions)
+	runtime.KeepAlive(s)
 }
 
 // kept are the figures of the programs that a model keeps.

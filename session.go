@@ -118,6 +118,58 @@ func namesOf(values []*ssa.Value) []string {
 	return names
 }
 
+// DeviceMemory is the session's memory on a device, for the package of the backend that made it; nil for other backends.
+func (s *Session) DeviceMemory() backend.Memory {
+	if !s.made() {
+		return nil
+	}
+	return s.s.DeviceMemory()
+}
+
+// ResultBytes is how many bytes each result takes, -1 where that is known only while running or the result is no tensor.
+func (s Step) ResultBytes() []int64 {
+	if s.in == nil {
+		return nil
+	}
+	out := make([]int64, len(s.in.Node.Out))
+	for i, v := range s.in.Node.Out {
+		out[i] = -1
+		if v == nil {
+			continue
+		}
+		if n, ok := v.Type.NumElems().Const(); ok && v.Type.Kind == ssa.KindTensor && v.Type.DType != ndarray.String {
+			out[i] = n * int64(v.Type.DType.Size())
+		}
+	}
+	return out
+}
+
+// IsJoin reports whether the step copies operands to their places in a concatenation, which a device does by itself.
+func (s Step) IsJoin() bool {
+	if s.in == nil {
+		return false
+	}
+	_, ok := s.in.Kernel.(backend.Join)
+	return ok
+}
+
+// Steps calls f, unless it is nil, for every instruction of the program, in their order; those of the bodies of loops and branches follow the instruction.
+func (p *Program) Steps(f func(Step)) {
+	if !p.made() || f == nil {
+		return
+	}
+	var walk func(b *program.Block)
+	walk = func(b *program.Block) {
+		for i := range b.Instrs {
+			f(Step{&b.Instrs[i]})
+			for _, body := range b.Instrs[i].Bodies {
+				walk(body)
+			}
+		}
+	}
+	walk(p.prog.Main)
+}
+
 // Kernel reports whether the step ran a kernel. Views, branches and loops run none; the nodes of their bodies are steps of
 // their own.
 func (s Step) Kernel() bool { return s.in != nil && s.in.Kind == program.Exec }
@@ -157,5 +209,5 @@ func (s *Session) Written() int64 {
 // every block.
 func (p *Program) WriteMemoryMap(w io.Writer) (err error) {
 	defer rescue.Into(&err)
-	return report.HTML(w, p.prog)
+	return report.HTML(rescue.Writer(w), p.prog)
 }

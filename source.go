@@ -30,7 +30,10 @@ func OpenFS(fsys fs.FS, name string, opts ...Option) (_ *Model, err error) {
 	if err != nil {
 		return nil, withCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
 	}
-	o := importOptions(false, opts)
+	o, err := importOptions(false, opts)
+	if err != nil {
+		return nil, err
+	}
 	if o.Data == nil {
 		o.Data = func(location string) ([]byte, error) {
 			return c.readFS(fsys, path.Join(path.Dir(name), location), math.MaxInt64)
@@ -43,11 +46,8 @@ func OpenFS(fsys fs.FS, name string, opts ...Option) (_ *Model, err error) {
 // [WithExternalData].
 func Read(r io.Reader, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
-	if r == nil {
-		return nil, &ImportError{Reason: "the reader is nil"}
-	}
 	c := newConfig(opts)
-	data, err := onnxwire.ReadAll(c.memory, endWith(c.ctx, r), "the model", 0, maxModelBytes)
+	data, err := onnxwire.ReadAll(c.memory, endWith(c.ctx, rescue.Reader(r)), "the model", 0, maxModelBytes)
 	if err != nil {
 		return nil, withCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
 	}
@@ -102,15 +102,21 @@ func (c *config) readFS(fsys fs.FS, name string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f == nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("the file system gives a nil file")}
+	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
+	if info == nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: errors.New("the file system gives nil file information")}
+	}
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is no regular file")}
 	}
-	return onnxwire.ReadAll(c.memory, endWith(c.ctx, f), name, info.Size(), most)
+	return onnxwire.ReadAll(c.memory, endWith(c.ctx, rescue.Reader(f)), name, info.Size(), most)
 }
 
 // dataIn gives the content of files in memory, by location.

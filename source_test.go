@@ -20,6 +20,9 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/planner"
+	"github.com/berth-onnx/berth/preprocess"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // saved writes a built-in model with its weights in a data file, and returns the folder's files.
@@ -228,4 +231,54 @@ func TestReadEnds(t *testing.T) {
 	m, err := berth.Read(iotest.HalfReader(bytes.NewReader(whole[name])), berth.WithContext(ctx))
 	require.NoError(t, err)
 	require.NoError(t, m.Close())
+}
+
+// nilFS opens everything, and gives nothing.
+type nilFS struct{ file fs.File }
+
+func (f nilFS) Open(string) (fs.File, error) { return f.file, nil }
+
+// nilInfo is a file without information.
+type nilInfo struct{ fs.File }
+
+func (nilInfo) Stat() (fs.FileInfo, error) { return nil, nil }
+func (nilInfo) Close() error               { return nil }
+
+// liar reads more than it was given room for.
+type liar struct{}
+
+func (liar) Read(p []byte) (int, error) { return len(p) + 1, nil }
+
+// TestBadStreams: nil streams, and those that break the rules of their interfaces, are told from errors of berth's.
+func TestBadStreams(t *testing.T) {
+	m := builtin("mlp")
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	second := func(_ any, err error) error { return err }
+	third := func(_, _ any, err error) error { return err }
+	const reader, writer, rules = "the reader is nil", "the writer is nil", "breaks the rules"
+	for _, c := range []struct {
+		name, want string
+		err        error
+	}{
+		{"CompareInstance", reader, second(berth.CompareInstance(t.Context(), "x", nil, berth.CompareOptions{}))},
+		{"CompareInstance", rules, second(berth.CompareInstance(t.Context(), "x", liar{}, berth.CompareOptions{}))},
+		{"ReadCSV", reader, third(planner.ReadCSV(nil))},
+		{"ReadWAV", reader, second(preprocess.ReadWAV(nil))},
+		{"ReadWAV", rules, second(preprocess.ReadWAV(liar{}))},
+		{"Read", reader, second(berth.Read(nil))},
+		{"Read", rules, second(berth.Read(liar{}))},
+		{"Read with a context", rules, second(berth.Read(liar{}, berth.WithContext(t.Context())))},
+		{"OpenFS", "nil file", second(berth.OpenFS(nilFS{}, "x"))},
+		{"OpenFS", "nil file information", second(berth.OpenFS(nilFS{nilInfo{}}, "x"))},
+		{"WriteInstance", writer, m.WriteInstance(t.Context(), nil)},
+		{"WriteMemoryMap", writer, p.WriteMemoryMap(nil)},
+		{"WriteHTML", writer, new(berth.Dump).WriteHTML(nil)},
+		{"WriteCSV", writer, planner.WriteCSV(nil, &planner.Problem{}, nil)},
+		{"Format.Write", writer, ssa.Format{}.Write(nil, m.Graph())},
+	} {
+		var internal *berth.PanicError
+		assert.ErrorContains(t, c.err, c.want, c.name)
+		assert.NotErrorAs(t, c.err, &internal, c.name)
+	}
 }

@@ -22,10 +22,11 @@ type Stats struct {
 // Contents counts what is in the model. Nodes are those of its file as other tools count them, Constant nodes left out; in
 // memory there may be more, where older operators are written with newer ones, or fewer.
 func (m *Model) Contents() Stats {
-	if source := m.source(); ssa.Check(source.Graph) == nil {
-		return contents(context.Background(), source)
+	source := m.source()
+	if m != nil && m.ofCaller && ssa.Check(source.Graph) != nil {
+		return Stats{}
 	}
-	return Stats{}
+	return contents(context.Background(), source)
 }
 
 // contents is what [Model.Contents] says of a sound module; it is of no use once the context has ended.
@@ -89,8 +90,8 @@ type PlanInfo struct {
 	Proven        bool             // ArenaBytes equals LowerBound, and no value of unknown size is left out
 	NaiveBytes    int64            // every tensor its own memory
 	ScratchBytes  int64            // the largest kernel workspace
-	PackedBytes   int64            // weights in kernels' own layouts
-	Packed        map[string]int64 // those that kernels share, by layout
+	PackedBytes   int64            // weights in kernels' own layouts, of nodes with known shapes: runs pack for others, see [ProgramStats]
+	Packed        map[string]int64 // those of them that kernels share, by layout
 	Kernels       int              // distinct kernels of nodes with known shapes
 	KernelNodes   int              // nodes that run them
 	WeightBytes   int64            // weights as stored

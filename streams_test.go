@@ -263,6 +263,8 @@ func TestSilero(t *testing.T) {
 			require.NoError(t, err)
 			kept := session(t, m, append(opts, berth.WithState("state", "stateN"))...)
 			fedBack, copied := session(t, m, opts...), session(t, m, opts...)
+			reference, err := m.Compile(t.Context(), append(opts, berth.WithBackend("reference"))...)
+			require.NoError(t, err)
 			zeros := ndarray.Must(ndarray.Float32, 2, 1, 128)
 			state := map[*berth.Session]ndarray.Value{fedBack: zeros, copied: zeros}
 			var byProgram ndarray.Value = zeros
@@ -288,6 +290,13 @@ func TestSilero(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, want, out["output"], "step %d", i)
 				byProgram = out["stateN"]
+				if i%50 == 49 { // it takes twenty times as long
+					by, err := reference.RunValues(t.Context(), in)
+					require.NoError(t, err)
+					requireClose(t, by["stateN"], byProgram)
+					probability, got := by["output"].(*ndarray.Array).Float(0), out["output"].(*ndarray.Array).Float(0)
+					require.InDelta(t, probability, got, 1e-4*probability*(1-probability)+0x1p-24, "as far as 1e-4 of the logit moves it, step %d", i)
+				}
 				if i == 0 {
 					t.Logf("%s: %d bytes copied", name, kept.Raw().Moved())
 				}
@@ -313,6 +322,7 @@ func sound(i int) *ndarray.Array {
 // TestStateErrors: what can not be a state is refused when compiling.
 func TestStateErrors(t *testing.T) {
 	static := `graph "g" { in %x: float32[4] in %h: float32[4] %y = Add(%x, %h) %z = Concat(%x, %h) [axis=0] %i = Cast(%y) [to=7] out %y, %z, %i }`
+	unlike := `graph "g" { in %h: float32[1,512] in %v: float32[3,1] in %b: bool[3] %y = Compress(%v, %b) [axis=0] out %y }`
 	open := `graph "g" { in %x: float32[N] in %h: float32[N] %y = Add(%x, %h) out %y }`
 	for _, c := range []struct {
 		text string
@@ -323,13 +333,21 @@ func TestStateErrors(t *testing.T) {
 		{static, []berth.Option{berth.WithState("h", "q")}, `no result is called "q"`},
 		{static, []berth.Option{berth.WithState("h", "z")}, `state "h" is float32[4], but the result that is its next value is float32[8]`},
 		{static, []berth.Option{berth.WithState("h", "i")}, `float32[4], but the result that is its next value is int64[4]`},
-		{static, []berth.Option{berth.WithState("h", "y"), berth.WithState("h", "i")}, `of another one`},
-		{static, []berth.Option{berth.WithState("h", "y"), berth.WithState("x", "y")}, `of another one`},
+		{static, []berth.Option{berth.WithState("h", "y"), berth.WithState("h", "i")}, `of another state`},
+		{static, []berth.Option{berth.WithState("h", "y"), berth.WithState("x", "y")}, `of another state`},
+		{unlike, []berth.Option{berth.WithState("h", "y")}, `state "h" is float32[1,512], but the result that is its next value is float32[?,1]`},
 		{open, []berth.Option{berth.WithState("h", "y")}, `only if all its dimensions are known`},
 	} {
 		_, err := parsed(t, c.text).Compile(t.Context(), c.opts...)
+		var bad *berth.OptionError
+		require.ErrorAs(t, err, &bad)
+		assert.Equal(t, "WithState", bad.Option)
 		assert.ErrorContains(t, err, c.want)
 	}
+	late := session(t, parsed(t, `graph "g" { in %h: float32[2] in %v: float32[3] in %b: bool[3] %y = Compress(%v, %b) [axis=0] out %y }`), berth.WithState("h", "y"))
+	_, err := late.RunValues(t.Context(), map[string]ndarray.Value{"v": floats(0, 3), "b": ndarray.Must(ndarray.Bool, 3)})
+	var state *berth.StateError
+	require.ErrorAs(t, err, &state, "known only while running")
 	m := parsed(t, open)
 	p, err := m.Compile(t.Context(), berth.WithDim("N", 4), berth.WithState("h", "y"))
 	require.NoError(t, err)

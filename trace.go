@@ -36,6 +36,7 @@ func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts
 	if err != nil {
 		return nil, err
 	}
+	defer p.life.forget(s.use)
 	main := map[*ssa.Node]bool{}
 	for _, n := range p.prog.Graph.Nodes {
 		main[n] = true

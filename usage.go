@@ -4,11 +4,11 @@ import "sync/atomic"
 
 // ProgramStats counts what a program holds now.
 type ProgramStats struct {
-	Sessions     int   // that exist: idle ones, those of running calls, and those that callers hold
+	Sessions     int   // idle ones, those of running calls, and those of [Program.NewSession] until they are collected
 	IdleSessions int   // that wait for a run; see [WithIdleLimits]
 	ArenaBytes   int64 // of all sessions: arenas, caches, states and other memory between runs; no shared [Arena]
-	Runs         int64 // begun so far
-	WeightBytes  int64 // packed for kernels; programs of a model share them
+	Runs         int64 // begun so far, on whatever session
+	WeightBytes  int64 // packed for kernels: by compiling, and by runs for nodes of open dimensions; programs of a model share them
 }
 
 // Stats counts sessions and memory.
@@ -16,22 +16,26 @@ func (p *Program) Stats() ProgramStats {
 	if !p.made() {
 		return ProgramStats{}
 	}
-	s := ProgramStats{WeightBytes: p.prog.Report.PackedBytes}
+	s := ProgramStats{WeightBytes: p.prog.PackedBytes()}
 	p.life.count(p.counts, &s)
+	s.IdleSessions = p.idleCount()
+	return s
+}
+
+func (p *Program) idleCount() int {
 	p.idle.mu.Lock()
 	defer p.idle.mu.Unlock()
-	s.IdleSessions = len(p.idle.list)
-	return s
+	return len(p.idle.list)
 }
 
 // ModelStats counts what a model and its programs hold now.
 type ModelStats struct {
-	Programs     int   // that are reachable, those kept for [Model.RunValues] among them
-	KeptPrograms int   // for [Model.RunValues]
+	Programs     int   // that are not collected, those kept for [Model.RunValues] among them
+	KeptPrograms int   // for [Model.RunValues]; not those that are being compiled
 	Hits, Misses int64 // calls of [Model.RunValues] and the like that found a kept program, and that did not
 	Compiles     int64 // of programs for such calls that succeeded
 	Evictions    int64 // kept programs replaced by others
-	Sessions     int   // of all programs, as in [ProgramStats]; so are the next three
+	Sessions     int   // of all programs, collected ones among them, as in [ProgramStats]; so are the next three
 	IdleSessions int
 	ArenaBytes   int64
 	Runs         int64
@@ -48,12 +52,13 @@ func (m *Model) Stats() ModelStats {
 	s := ModelStats{Closed: m.life.closed()}
 	m.kept.count(&s)
 	for _, p := range m.made.alive() {
-		t := p.Stats()
 		s.Programs++
-		s.Sessions += t.Sessions
-		s.IdleSessions += t.IdleSessions
-		s.ArenaBytes += t.ArenaBytes
-		s.Runs += t.Runs
+		s.IdleSessions += p.idleCount()
+	}
+	if m.life != nil {
+		var all ProgramStats
+		m.life.count(nil, &all)
+		s.Sessions, s.ArenaBytes, s.Runs = all.Sessions, all.ArenaBytes, all.Runs
 	}
 	for _, b := range m.PackedBytes() {
 		s.PackedBytes += b
@@ -69,10 +74,10 @@ func (m *Model) Stats() ModelStats {
 func (k *keptPrograms) count(s *ModelStats) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s.KeptPrograms, s.Hits, s.Misses, s.Compiles, s.Evictions = len(k.list), k.hits, k.misses, k.compiles, k.evictions
+	s.KeptPrograms, s.Hits, s.Misses, s.Compiles, s.Evictions = k.finished(), k.hits, k.misses, k.compiles, k.evictions
 }
 
-// counts are the figures of a program's sessions that were collected.
+// counts are the figures of a program's sessions that were dropped or collected.
 type counts struct{ runs int64 }
 
 // use is what others may know of a session: whether a call is in progress, what it holds and how often it ran. Sessions

@@ -2,6 +2,8 @@ package berth_test
 
 import (
 	"io"
+	"math"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 type emptyReader struct{}
@@ -21,26 +24,69 @@ func TestNoProgress(t *testing.T) {
 	assert.ErrorIs(t, err, io.ErrNoProgress)
 }
 
+func several(opts ...berth.Option) []berth.Option { return opts }
+
 // TestBadOptions: invalid arguments are errors that name the option.
 func TestBadOptions(t *testing.T) {
 	m := parsed(t, `graph "g" { in %x: float32[N,4] %y = Relu(%x) out %y }`)
 	for _, c := range []struct {
 		option string
-		o      berth.Option
+		opts   []berth.Option
 	}{
-		{"WithThreads", berth.WithThreads(-1)}, {"WithMaxMemory", berth.WithMaxMemory(-1)}, {"WithAccuracy", berth.WithAccuracy(77)},
-		{"WithOptimizeFor", berth.WithOptimizeFor(9)}, {"WithMaxOpset", berth.WithMaxOpset(-1)}, {"WithMaxOpset", berth.WithMaxOpset(99)},
-		{"WithDim", berth.WithDim("M", 2)},
+		{"WithThreads", several(berth.WithThreads(-1))}, {"WithMaxMemory", several(berth.WithMaxMemory(-1))}, {"WithAccuracy", several(berth.WithAccuracy(77))},
+		{"WithOptimizeFor", several(berth.WithOptimizeFor(9))}, {"WithMaxOpset", several(berth.WithMaxOpset(-1))}, {"WithMaxOpset", several(berth.WithMaxOpset(99))},
+		{"WithDim", several(berth.WithDim("M", 2))}, {"WithThreads", several(berth.WithThreads(1 << 30))}, {"WithPrograms", several(berth.WithPrograms(-1))},
+		{"WithIdleLimits", several(berth.WithIdleLimits(berth.IdleLimits{Sessions: -1}))}, {"WithIdleLimits", several(berth.WithIdleLimits(berth.IdleLimits{Bytes: -1}))},
+		{"WithIdleLimits", several(berth.WithIdleLimits(berth.IdleLimits{After: -1}))}, {"WithChannelBlock", several(berth.WithChannelBlock(7))},
+		{"WithDim", several(berth.WithDim("N", 2), berth.WithDim("N", 3))}, {"WithBound", several(berth.WithBound("N", 2), berth.WithBound("N", 3))},
+		{"WithShape", several(berth.WithShape("x", 2, 4), berth.WithShape("x", 3, 4))},
+		{"WithShape", several(berth.WithShape("q", 2, 4))}, {"WithShape", several(berth.WithShape("q", -1))}, {"WithDim", several(berth.WithDim("N", -1))},
+		{"WithoutPass", several(berth.WithoutPass("q"))}, {"WithPlanner", several(berth.WithPlanner("q"))}, {"WithSchedule", several(berth.WithSchedule("q"))},
+		{"WithContext", several(berth.WithContext(nil))},
 	} {
 		for name, use := range map[string]func() error{
-			"Compile":  func() error { _, err := m.Compile(t.Context(), c.o); return err },
-			"Optimize": func() error { _, _, err := m.Optimize(t.Context(), c.o); return err },
-			"Compare":  func() error { _, err := m.Compare(t.Context(), berth.CompareOptions{}, c.o); return err },
+			"Compile":  func() error { _, err := m.Compile(t.Context(), c.opts...); return err },
+			"Optimize": func() error { _, _, err := m.Optimize(t.Context(), c.opts...); return err },
+			"RunValues": func() error {
+				_, err := m.RunValues(t.Context(), map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2, 4)}, c.opts...)
+				return err
+			},
+			"Compare": func() error { _, err := m.Compare(t.Context(), berth.CompareOptions{}, c.opts...); return err },
 		} {
 			var bad *berth.OptionError
 			require.ErrorAs(t, use(), &bad, "%s of %s", c.option, name)
 			assert.Equal(t, c.option, bad.Option)
 		}
+	}
+	for _, c := range []struct {
+		option string
+		opts   []berth.Option
+	}{
+		{"WithStatesOverwritten", several(berth.WithStatesOverwritten())}, {"WithBound", several(berth.WithBound("q", 2))}, {"WithBound", several(berth.WithBound("N", 0))},
+		{"WithShape", several(berth.WithShape("x", 2))}, {"WithShape", several(berth.WithShape("x", 2, 5))}, {"WithShape", several(berth.WithShape("x", 2, 4), berth.WithDim("N", 3))},
+		{"WithState", several(berth.WithState("q", "y"))}, {"WithState", several(berth.WithState("x", "y"))},
+		{"WithShape", several(berth.WithShape("x", math.MaxInt, 4))}, {"WithDim", several(berth.WithDim("N", 1<<62))},
+	} {
+		_, err := m.Compile(t.Context(), c.opts...)
+		var bad *berth.OptionError
+		require.ErrorAs(t, err, &bad, c.option)
+		assert.Equal(t, c.option, bad.Option)
+	}
+	var bad *berth.OptionError
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	require.NoError(t, m.Save(path, berth.SaveOptions{}))
+	for _, o := range []berth.Option{berth.WithPrograms(-1), berth.WithContext(nil)} {
+		_, err := berth.Open(path, o)
+		require.ErrorAs(t, err, &bad)
+	}
+	_, err := berth.FromModule(&ssa.Module{Graph: m.Graph()}, berth.WithPrograms(-1)).Compile(t.Context())
+	require.ErrorAs(t, err, &bad)
+	agreeing := several(berth.WithDim("N", 2), berth.WithDim("N", 2), berth.WithShape("x", 2, 4), berth.WithShape("x", 2, 4))
+	_, err = m.Compile(t.Context(), agreeing...)
+	require.NoError(t, err)
+	for _, o := range []berth.Option{berth.WithDim("N", 1<<62), berth.WithShape("x", math.MaxInt, 4)} {
+		_, err := m.Compile(t.Context(), o)
+		assert.ErrorContains(t, err, `input "x"`)
 	}
 	for _, o := range []berth.Option{berth.WithDim("N", 3), berth.WithShape("x", 3, 4)} {
 		_, err := m.RunValues(t.Context(), map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2, 4)}, o)

@@ -43,13 +43,27 @@ func TestWalls(t *testing.T) {
 // TestSmallestProgram builds a program that opens and runs a model, with the symbols that debuggers read.
 func TestSmallestProgram(t *testing.T) {
 	const most = 15_000_000
+	assert.LessOrEqual(t, smallest(t, ""), int64(most))
+}
+
+// TestProgramWithCUDA: the same program with the backend cuda is so much larger.
+func TestProgramWithCUDA(t *testing.T) {
+	const most = 3_000_000
+	more := smallest(t, "withcuda") - smallest(t, "")
+	t.Logf("%d bytes more", more)
+	assert.LessOrEqual(t, more, int64(most))
+}
+
+// smallest is the size of the program built with some tags.
+func smallest(t *testing.T, tags string) int64 {
+	t.Helper()
 	name := filepath.Join(t.TempDir(), "smallest")
-	out, err := exec.Command("go", "build", "-trimpath", "-o", name, "./testdata/smallest").CombinedOutput()
+	out, err := exec.Command("go", "build", "-trimpath", "-tags", tags, "-o", name, "./testdata/smallest").CombinedOutput()
 	require.NoError(t, err, string(out))
 	info, err := os.Stat(name)
 	require.NoError(t, err)
 	t.Logf("%d bytes", info.Size())
-	assert.LessOrEqual(t, info.Size(), int64(most))
+	return info.Size()
 }
 
 // TestUnlinkedOperator: the error at the run of an operator that the program does

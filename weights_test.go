@@ -2,6 +2,7 @@ package berth_test
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"testing"
 
@@ -100,6 +101,30 @@ func TestStrictAccuracy(t *testing.T) {
 	for layout := range p.Plan().Packed {
 		assert.NotContains(t, layout, "winograd")
 	}
+}
+
+// TestStrictNormalization: the mean is subtracted before anything is multiplied, so that a large one does not cancel.
+func TestStrictNormalization(t *testing.T) {
+	m := parsed(t, `graph "g" { in %x: float32[1,32,9,9] const %s: float32[32] = splat 0.7 const %b: float32[32] = splat 0.25 const %m: float32[32] = splat 1e5
+		const %v: float32[32] = splat 1 %y = BatchNormalization(%x, %s, %b, %m, %v) [epsilon=0.0] out %y }`)
+	x := drawn(m.Inputs()[0].Type, 1).(*ndarray.Array)
+	for i := range x.Len() {
+		x.SetFloat(i, 1e5+x.Float(i))
+	}
+	worst := func(a berth.Accuracy) (most float64) { // error by the bound of a difference, a product and a sum
+		p, err := m.Compile(t.Context(), berth.WithAccuracy(a))
+		require.NoError(t, err)
+		out, err := p.RunValues(t.Context(), map[string]ndarray.Value{"x": x})
+		require.NoError(t, err)
+		for i := range x.Len() {
+			scaled := (x.Float(i) - 1e5) * float64(float32(0.7))
+			off := math.Abs(out["y"].(*ndarray.Array).Float(i) - (scaled + 0.25))
+			most = max(most, off/(4*0x1p-24*(math.Abs(scaled)+0.25)))
+		}
+		return most
+	}
+	assert.LessOrEqual(t, worst(berth.Strict), 1.0)
+	assert.Greater(t, worst(berth.Fast), 100.0, "scale and shift were folded")
 }
 
 // TestCompileEndsWithItsContext: packing is given up.

@@ -103,6 +103,10 @@ type Memory interface {
 	Wrote(values []ndarray.Value, slots []int)
 	// Copy copies bytes, on the side where they are.
 	Copy(to, from []byte) error
+	// Has reports that memory outside the arena stands for memory of the caller's on the device, to which Copy copies there.
+	Has(data []byte) bool
+	// End ends a run that has succeeded: it returns when all that was asked for is done.
+	End() error
 }
 
 // Join is a kernel that copies its operands to places in its result, but for those that lie there.

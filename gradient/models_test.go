@@ -30,9 +30,9 @@ func TestModels(t *testing.T) {
 			m, err := berth.Open(cases[0].ModelPath())
 			require.NoError(t, err)
 			defer m.Close()
-			sig, err := cases[0].Signature()
+			sig, err := cases[0].Signature(t.Context())
 			require.NoError(t, err)
-			set, err := cases[0].LoadSet(sig, "test_data_set_0")
+			set, err := cases[0].LoadSet(t.Context(), sig, "test_data_set_0")
 			require.NoError(t, err)
 			var opts []berth.Option
 			for i, x := range set.Inputs {

@@ -79,7 +79,7 @@ type builder struct {
 	arm  *Arm // the innermost one being built
 	pins []pin
 
-	scratch map[*ssa.Node]int
+	scratch slab.Table[*ssa.Node, int]
 	views   alias.Views
 
 	ids      slab.Of[int]    // what lists of variables are cut from
@@ -87,8 +87,8 @@ type builder struct {
 }
 
 func newBuilder(ctx context.Context, l *Layout, o Options, any *Concurrent) *builder {
-	l.places, l.loops = make(map[*ssa.Value]*Places, l.Graph.NumValues()), map[*ssa.Node]*loops.Rotation{}
-	return &builder{ctx: ctx, opts: o, out: l, any: any, branch: None, scratch: map[*ssa.Node]int{}}
+	l.places, l.loops = slab.NewTable[*ssa.Value, *Places](l.Graph.NumValues()), map[*ssa.Node]*loops.Rotation{}
+	return &builder{ctx: ctx, opts: o, out: l, any: any, branch: None, scratch: slab.NewTable[*ssa.Node, int](l.Graph.NumNodeIDs())}
 }
 
 // main lays out the main graph and ends with the step that reads its results.
@@ -216,14 +216,14 @@ func (b *builder) plain(f *frame, n *ssa.Node) int {
 // workspace returns the workspace block of a node, the same in every copy of a
 // loop's body: None if its kernel needs none.
 func (b *builder) workspace(n *ssa.Node) int {
-	if id, ok := b.scratch[n]; ok {
+	if id, ok := b.scratch.Get(n.ID, n); ok {
 		return id
 	}
 	id := None
 	if bytes := b.opts.Scratch(n); bytes > 0 {
 		id = b.addVar(Var{Kind: Block, Bytes: bytes})
 	}
-	b.scratch[n] = id
+	b.scratch.Put(n.ID, n, id)
 	return id
 }
 
@@ -274,7 +274,7 @@ func (b *builder) addSources(id int, sources ...int) {
 // place returns the variable of v for the present copies of the loops around it,
 // making all of them on first use.
 func (b *builder) place(v *ssa.Value, proto Var) int {
-	p := b.out.places[v]
+	p := b.out.PlacesOf(v)
 	if p == nil {
 		p = b.allPlace.New()
 		p.Radix = b.ids.Make(len(b.levels))
@@ -292,7 +292,7 @@ func (b *builder) place(v *ssa.Value, proto Var) int {
 			proto.Place = i
 			p.Vars[i] = b.addVar(proto)
 		}
-		b.out.places[v] = p
+		b.out.places.Put(v.ID, v, p)
 	}
 	return p.at(b.levels)
 }

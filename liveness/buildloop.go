@@ -25,7 +25,7 @@ import (
 // windowOf is the variable of a stacked output outside the loop that fills it; None
 // if it has no planned place, since its size is known only while running.
 func (b *builder) windowOf(w *loops.ScanOut) int {
-	if p := b.out.places[w.Out]; p != nil {
+	if p := b.out.PlacesOf(w.Out); p != nil {
 		return p.at(b.levels[:len(b.levels)-1])
 	}
 	return None

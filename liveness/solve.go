@@ -161,7 +161,7 @@ func (t *Layout) rootsOf(v int) []int {
 // BlocksOf returns the blocks that the bytes of a value may belong to, in all the
 // copies of the loops around it, ascending; none if it has no variable.
 func (t *Layout) BlocksOf(v *ssa.Value) []int {
-	p := t.places[v]
+	p := t.PlacesOf(v)
 	if p == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -51,7 +52,7 @@ type Layout struct {
 
 	roots  [][]int // by variable
 	shown  []int   // by variable, see Shown
-	places map[*ssa.Value]*Places
+	places slab.Table[*ssa.Value, *Places]
 	loops  map[*ssa.Node]*loops.Rotation
 }
 
@@ -112,7 +113,13 @@ func Build(ctx context.Context, g *ssa.Graph, o Options) (_ *Timeline, err error
 }
 
 // PlacesOf returns the places of a value, nil if it owns none.
-func (t *Layout) PlacesOf(v *ssa.Value) *Places { return t.places[v] }
+func (t *Layout) PlacesOf(v *ssa.Value) *Places {
+	if v == nil {
+		return nil
+	}
+	p, _ := t.places.Get(v.ID, v)
+	return p
+}
 
 // Rotation returns the analysis of a Loop or Scan node met while building.
 func (t *Layout) Rotation(n *ssa.Node) *loops.Rotation { return t.loops[n] }

@@ -80,10 +80,10 @@ func OfAnyOrder(n *ssa.Node) (_ *Rotation, err error) {
 func of(n *ssa.Node, anyOrder bool) (*Rotation, error) {
 	var r *Rotation
 	var err error
-	switch n.Op {
-	case "Loop":
+	switch ops.ControlOf(n) {
+	case ops.Iterates:
 		r, err = ofLoop(n)
-	case "Scan":
+	case ops.Scans:
 		r, err = ofScan(n)
 	default:
 		return nil, fmt.Errorf("%s is no loop", n)

@@ -57,6 +57,9 @@ func Describe(v Value) string {
 		return "a map"
 	case *Sparse:
 		return "a sparse tensor"
+	case nil:
+	default:
+		return fmt.Sprintf("a %T", v)
 	}
 	return "nothing"
 }

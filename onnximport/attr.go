@@ -104,7 +104,7 @@ func (imp *importer) constant(t *onnxwire.Tensor) (*ssa.Constant, error) {
 	if t.DataLocation != onnxwire.DataDefault {
 		return nil, fail("", "tensor %q keeps its elements at location %d, which is unknown", t.Name, t.DataLocation)
 	}
-	return constantOf(t)
+	return constantOf(ndarray.BudgetOf(imp.ctx), t)
 }
 
 // constantNode reads the value of a Constant node: exactly one of its attributes.
@@ -138,7 +138,7 @@ func (imp *importer) constantNode(list []boundAttr, version int) (*ssa.Constant,
 		if a.SparseTensor == nil {
 			return wrong()
 		}
-		return denseConstant(a.SparseTensor, imp.limits.Expanded)
+		return denseConstant(ndarray.BudgetOf(imp.ctx), a.SparseTensor, imp.limits.Expanded)
 	case "value_int":
 		return ssa.ScalarConst(a.I), nil
 	case "value_ints":

@@ -46,11 +46,8 @@ func (b *bodySet) attach(n *ssa.Node) {
 // operands and plain attributes.
 func (s *scope) bodies(w *onnxwire.Node, n *ssa.Node, attrs []boundAttr) (*bodySet, error) {
 	out := &bodySet{}
-	if len(attrs) == 0 {
-		return out, nil
-	}
 	if s.depth+1 > s.imp.limits.Depth {
-		return nil, fail("raise Limits.Depth if the model is trusted", "bodies nest deeper than %d", s.imp.limits.Depth)
+		return nil, fail(raise("Depth", "depth"), "bodies nest deeper than %d", s.imp.limits.Depth)
 	}
 	var scopes []*scope
 	for _, b := range attrs {

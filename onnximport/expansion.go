@@ -26,7 +26,7 @@ func (imp *importer) checkExpansion() error {
 	}
 	e := expansion{imp, map[*onnxwire.Function]int{}}
 	if n := e.nodes(imp.model.Graph.Nodes); n > imp.limits.Nodes {
-		return fail("raise Limits.Nodes if the model is trusted, or write it without functions", "the model has more than %d nodes once the calls of its functions are written out", imp.limits.Nodes)
+		return fail("write it without functions, or, "+raise("Nodes", "nodes"), "the model has more than %d nodes once the calls of its functions are written out", imp.limits.Nodes)
 	}
 	return nil
 }

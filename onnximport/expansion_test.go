@@ -38,7 +38,7 @@ func TestFunctionsThatMultiply(t *testing.T) {
 		var e *ImportError
 		require.ErrorAs(t, err, &e, "%d deep", c.deep)
 		require.ErrorContains(t, err, c.want)
-		require.Contains(t, e.Remedy, "Limits.Nodes")
+		require.Contains(t, e.Remedy, "Limits.Nodes (berth.WithLimits, or Options of onnximport; --limit nodes=N of the command)")
 	}
 }
 
@@ -55,5 +55,5 @@ func TestDeepBodies(t *testing.T) {
 	var e *ImportError
 	require.ErrorAs(t, err, &e)
 	require.ErrorContains(t, err, "bodies nest deeper than 10")
-	require.Contains(t, e.Remedy, "Limits.Depth")
+	require.Contains(t, e.Remedy, "Limits.Depth (berth.WithLimits, or Options of onnximport; --limit depth=N of the command)")
 }

@@ -28,7 +28,7 @@ func (imp *importer) indexFunctions() error {
 // call's name as a prefix. Its operator sets are its own imports.
 func (s *scope) call(w *onnxwire.Node, f *onnxwire.Function) error {
 	if s.calls+1 > s.imp.limits.CallDepth {
-		return fail("functions must not call themselves", "calls of functions nest deeper than %d", s.imp.limits.CallDepth)
+		return fail("functions must not call themselves; "+raise("CallDepth", "call-depth"), "calls of functions nest deeper than %d", s.imp.limits.CallDepth)
 	}
 	inner, err := s.callScope(w, f)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *scope) callScope(w *onnxwire.Node, f *onnxwire.Function) (*scope, error
 		attrs: map[string]boundAttr{}, opsets: map[string]int{}, prefix: s.prefix + name + "/",
 		path: append(s.path[:len(s.path):len(s.path)], label(w)), depth: s.depth, calls: s.calls + 1}
 	if len(inner.prefix) > s.imp.limits.NameBytes {
-		return nil, fail("", "names of nested calls are longer than %d bytes", s.imp.limits.NameBytes)
+		return nil, fail(raise("NameBytes", "name-bytes"), "names of nested calls are longer than %d bytes", s.imp.limits.NameBytes)
 	}
 	for _, o := range f.OpsetImports {
 		inner.opsets[cleanDomain(o.Domain)] = int(min(max(o.Version, 1), 1<<30))
@@ -99,7 +99,7 @@ func (s *scope) passArguments(inner *scope, w *onnxwire.Node, f *onnxwire.Functi
 	if len(w.Inputs) > len(f.Inputs) {
 		return fail("", "the call has %d inputs, the function %d", len(w.Inputs), len(f.Inputs))
 	}
-	in, err := s.operands(w.Inputs)
+	in, err := s.operands(w.Inputs, nil)
 	if err != nil {
 		return err
 	}

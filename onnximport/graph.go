@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -13,7 +14,7 @@ func (imp *importer) mainGraph() error {
 	g := ssa.NewGraph(w.Name)
 	g.Doc = w.DocString
 	imp.module.Graph = g
-	s := &scope{imp: imp, graph: g, names: map[string]*ssa.Value{}, opsets: imp.opsets}
+	s := &scope{imp: imp, graph: g, names: make(map[string]*ssa.Value, len(w.Nodes)+len(w.Initializers)), opsets: imp.opsets}
 	defaults, err := imp.mainInputs(s, w)
 	if err = cmp.Or(err, imp.ctx.Err()); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (imp *importer) mainGraph() error {
 // mainInputs makes the parameters. The result holds the names of initializers
 // that are defaults of parameters.
 func (imp *importer) mainInputs(s *scope, w *onnxwire.Graph) (map[string]bool, error) {
-	has := w.InitializerNames()
+	has := initialized(w)
 	constant := imp.opts.Initializers == InitializersConstant || imp.opts.Initializers == InitializersAuto && imp.model.IRVersion < 4
 	defaults := map[string]bool{}
 	syms := newSymbols(w.Inputs)
@@ -75,6 +76,28 @@ func (imp *importer) mainInputs(s *scope, w *onnxwire.Graph) (map[string]bool, e
 		defaults[in.Name] = has[in.Name]
 	}
 	return defaults, nil
+}
+
+// initialized names the inputs of a graph that are initializers.
+func initialized(w *onnxwire.Graph) map[string]bool {
+	inputs, has := make(map[string]bool, len(w.Inputs)), map[string]bool{}
+	for _, in := range w.Inputs {
+		inputs[in.Name] = true
+	}
+	put := func(name string) {
+		if inputs[name] {
+			has[name] = true
+		}
+	}
+	for _, t := range w.Initializers {
+		put(t.Name)
+	}
+	for _, t := range w.SparseInitializers {
+		if t.Values != nil {
+			put(t.Values.Name)
+		}
+	}
+	return has
 }
 
 // initializers makes constants of a graph's initializers.
@@ -109,7 +132,7 @@ func (s *scope) initializers(w *onnxwire.Graph, defaults map[string]bool) error 
 		}
 	}
 	for _, t := range w.SparseInitializers {
-		c, err := denseConstant(t, s.imp.limits.Expanded)
+		c, err := denseConstant(ndarray.BudgetOf(s.imp.ctx), t, s.imp.limits.Expanded)
 		if err != nil {
 			return err
 		}

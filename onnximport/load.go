@@ -181,9 +181,6 @@ func (imp *importer) header() error {
 	if m == nil || m.Graph == nil {
 		return fail("", "the model has no graph")
 	}
-	if m.IRVersion > newestIR {
-		imp.warn("the file has IR version %d, newer than %d, the newest known", m.IRVersion, newestIR)
-	}
 	mod := imp.module
 	mod.IR = m.IRVersion
 	for _, o := range m.OpsetImports {
@@ -198,9 +195,9 @@ func (imp *importer) header() error {
 		}
 		imp.opsets[d] = int(max(o.Version, 1))
 		mod.Opsets = append(mod.Opsets, ssa.Opset{Domain: d, Version: imp.opsets[d]})
-		if known := newestOpset[d]; known > 0 && imp.opsets[d] > known {
-			imp.warn("the file uses version %d of operator set %q, newer than %d, the newest known: operators that changed since are taken in their older meaning", o.Version, displayDomain(d), known)
-		}
+	}
+	for _, v := range UnknownVersions(mod.IR, mod.Opsets) {
+		imp.warn("%s", v)
 	}
 	if len(m.TrainingInfo) > 0 {
 		imp.warn("the file holds training graphs, which are left out")

@@ -24,10 +24,10 @@ func (s *scope) node(w *onnxwire.Node) error {
 
 func (s *scope) buildNode(w *onnxwire.Node) error {
 	if s.imp.nodes++; s.imp.nodes > s.imp.limits.Nodes {
-		return fail("raise Limits.Nodes if the model is trusted", "the model has more than %d nodes", s.imp.limits.Nodes)
+		return fail(raise("Nodes", "nodes"), "the model has more than %d nodes", s.imp.limits.Nodes)
 	}
 	if len(w.Name) > s.imp.limits.NameBytes || len(w.OpType) > s.imp.limits.NameBytes {
-		return fail("", "the name of the node is longer than %d bytes", s.imp.limits.NameBytes)
+		return fail(raise("NameBytes", "name-bytes"), "the name of the node is longer than %d bytes", s.imp.limits.NameBytes)
 	}
 	domain := cleanDomain(w.Domain)
 	if f := s.imp.functions[functionKey{domain, w.OpType, w.Overload}]; f != nil {
@@ -71,10 +71,11 @@ func (s *scope) addConstant(w *onnxwire.Node, attrs []boundAttr) error {
 
 // newNode appends a node as the file has it: operands, attributes, bodies, results.
 func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ssa.Node, error) {
-	in, err := s.operands(w.Inputs)
+	in, err := s.operands(w.Inputs, s.room[:0])
 	if err != nil {
 		return nil, err
 	}
+	s.room = in
 	name, opaque := w.OpType, true
 	if o := ops.Lookup(domain, name); o != nil && domain != ops.Private {
 		domain, name, opaque = o.Domain, o.Name, false // the same strings in all nodes
@@ -83,12 +84,14 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 	if err != nil {
 		return nil, err
 	}
-	n := &ssa.Node{Domain: domain, Op: name, Overload: w.Overload, Version: s.version(domain), In: in, Attrs: plain}
-	built, err := s.bodies(w, n, bodies)
-	if err != nil {
-		return nil, err
+	built := &noBodies
+	if len(bodies) > 0 {
+		sketch := &ssa.Node{Domain: domain, Op: name, Overload: w.Overload, Version: s.version(domain), In: in, Attrs: plain}
+		if built, err = s.bodies(w, sketch, bodies); err != nil {
+			return nil, err
+		}
 	}
-	n = s.graph.NewNode(name, in, 0, plain...)
+	n := s.graph.NewNode(name, in, 0, plain...)
 	n.Domain, n.Overload, n.Doc, n.Version = domain, w.Overload, w.DocString, s.version(domain)
 	if w.Name != "" {
 		n.Name = s.prefix + w.Name
@@ -99,6 +102,9 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 	}
 	return n, s.addOutputs(n, w.Outputs)
 }
+
+// noBodies are those of most nodes.
+var noBodies bodySet
 
 // sortAttrs converts the attributes without graphs and returns those with graphs separately.
 func (imp *importer) sortAttrs(attrs []boundAttr, opaque bool) (plain []ssa.Attr, bodies []boundAttr, err error) {

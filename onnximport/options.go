@@ -44,7 +44,8 @@ type Options struct {
 	NoMapping bool
 }
 
-// Limits bound what one model may cost. A zero field means the default.
+// Limits bound what one model may cost. A zero field means the default. For a model that is trusted they can be raised
+// (berth.WithLimits, --limit of the command).
 type Limits struct {
 	Nodes     int   // nodes with functions written out, bodies included; default 500,000
 	Depth     int   // nesting of bodies; default 10 (shape inference visits a body more than once per level)
@@ -67,6 +68,11 @@ func (l Limits) withDefaults() Limits {
 		l.Expanded = 1 << 30
 	}
 	return l
+}
+
+// raise is the remedy where a limit is too low: flag is what the command calls the field.
+func raise(field, flag string) string {
+	return "if the model is trusted, raise Limits." + field + " (berth.WithLimits, or Options of onnximport; --limit " + flag + "=N of the command)"
 }
 
 func (o *Options) context() context.Context {

@@ -34,6 +34,7 @@ type scope struct {
 	absent   map[string]bool // inputs of the function that the call does not give
 	captured []*ssa.Value
 	capParam map[*ssa.Value]*ssa.Value // the parameter of each captured value
+	room     []*ssa.Value              // memory for the operands of a node
 }
 
 // body opens the scope of a body that node owns.
@@ -76,7 +77,7 @@ func (s *scope) capture(outer *ssa.Value) *ssa.Value {
 // define gives a value a name. A name is defined once.
 func (s *scope) define(name string, v *ssa.Value) error {
 	if len(name) > s.imp.limits.NameBytes {
-		return fail("", "the name %q… of a value is longer than %d bytes", name[:64], s.imp.limits.NameBytes)
+		return fail(raise("NameBytes", "name-bytes"), "the name %q… of a value is longer than %d bytes", name[:min(len(name), 64)], s.imp.limits.NameBytes)
 	}
 	if s.names[name] != nil {
 		return fail("every value must be given its name once", "the value %q is defined twice", name)
@@ -85,16 +86,16 @@ func (s *scope) define(name string, v *ssa.Value) error {
 	return nil
 }
 
-// operands resolves the inputs of a node; an empty name is an absent operand.
-func (s *scope) operands(names []string) ([]*ssa.Value, error) {
-	out := make([]*ssa.Value, len(names))
+// operands appends the inputs of a node to a list; an empty name is an absent operand.
+func (s *scope) operands(names []string, out []*ssa.Value) ([]*ssa.Value, error) {
 	for i, name := range names {
-		if name == "" {
-			continue
+		var v *ssa.Value
+		if name != "" {
+			if v = s.lookup(name); v == nil && !s.isAbsent(name) {
+				return nil, fail("", "input %d, %q, is defined nowhere", i, name)
+			}
 		}
-		if out[i] = s.lookup(name); out[i] == nil && !s.isAbsent(name) {
-			return nil, fail("", "input %d, %q, is defined nowhere", i, name)
-		}
+		out = append(out, v)
 	}
 	return out, nil
 }

@@ -16,10 +16,23 @@ func sorted(ctx context.Context, nodes []*onnxwire.Node, defined map[string]*ssa
 	if err != nil {
 		return nil, err
 	}
+	legal := true
+	for i, n := range nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		freeNames(n, func(name string) {
+			if m, ok := maker[name]; ok && m >= i {
+				legal = false
+			}
+		})
+	}
+	if legal {
+		return nodes, nil
+	}
 	pending := make([]int, len(nodes))
 	readers := make([][]int, len(nodes))
 	last := make([]int, len(nodes)) // 1 + the last node that was found to read of a node
-	legal := true
 	for i, n := range nodes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -27,14 +40,10 @@ func sorted(ctx context.Context, nodes []*onnxwire.Node, defined map[string]*ssa
 		freeNames(n, func(name string) {
 			if m, ok := maker[name]; ok && last[m] != i+1 {
 				last[m] = i + 1
-				legal = legal && m < i
 				pending[i]++
 				readers[m] = append(readers[m], i)
 			}
 		})
-	}
-	if legal {
-		return nodes, nil
 	}
 	out := make([]*onnxwire.Node, 0, len(nodes))
 	for _, i := range ssa.StableOrder(pending, func(i int, f func(int)) {

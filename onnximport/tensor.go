@@ -33,7 +33,7 @@ func shapeOf(t *onnxwire.Tensor) (dt ndarray.DType, shape []int, n int, err erro
 
 // constantOf makes a constant of a tensor whose elements are in the file itself.
 // Raw data is not copied, packed types are unpacked when first used.
-func constantOf(t *onnxwire.Tensor) (*ssa.Constant, error) {
+func constantOf(memory ndarray.Budget, t *onnxwire.Tensor) (*ssa.Constant, error) {
 	dt, shape, n, err := shapeOf(t)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func constantOf(t *onnxwire.Tensor) (*ssa.Constant, error) {
 	if dt != ndarray.String && t.RawData != nil && (len(t.RawData) > 0 || !hasTyped(t)) {
 		return rawConstant(t.Name, dt, shape, n, t.RawData)
 	}
-	a, err := typedArray(t, dt, shape, n)
+	a, err := typedArray(memory, t, dt, shape, n)
 	if err != nil {
 		return nil, err
 	}
@@ -52,15 +52,15 @@ func constantOf(t *onnxwire.Tensor) (*ssa.Constant, error) {
 }
 
 // arrayOf reads a tensor whose elements are in the message itself.
-func arrayOf(t *onnxwire.Tensor) (*ndarray.Array, error) {
+func arrayOf(memory ndarray.Budget, t *onnxwire.Tensor) (*ndarray.Array, error) {
 	if t.DataLocation == onnxwire.DataExternal {
 		return nil, fail("", "tensor %q keeps its elements in another file", t.Name)
 	}
-	c, err := constantOf(t)
+	c, err := constantOf(memory, t)
 	if err != nil {
 		return nil, err
 	}
-	return c.Array()
+	return c.ArrayIn(memory)
 }
 
 // rawConstant wraps packed little-endian bytes.
@@ -122,7 +122,7 @@ func hasTyped(t *onnxwire.Tensor) bool {
 
 // typedArray reads the list of the message that belongs to the element type.
 // Lists of the same width as the elements are used in place.
-func typedArray(t *onnxwire.Tensor, dt ndarray.DType, shape []int, n int) (*ndarray.Array, error) {
+func typedArray(memory ndarray.Budget, t *onnxwire.Tensor, dt ndarray.DType, shape []int, n int) (*ndarray.Array, error) {
 	a := &ndarray.Array{DType: dt, Shape: shape}
 	have, want, list := 0, n, ""
 	switch dt {
@@ -149,15 +149,28 @@ func typedArray(t *onnxwire.Tensor, dt ndarray.DType, shape []int, n int) (*ndar
 	if have != want {
 		return nil, fail("the file may be damaged", "tensor %q of type %s%v needs %d entries of %s, the file has %d", t.Name, dt, shape, want, list, have)
 	}
-	if a.Data == nil {
-		convertTyped(a, t)
+	if a.Data != nil {
+		return a, nil
 	}
+	if err := memory.Ask("a tensor", convertedBytes(a, t)); err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	convertTyped(a, t)
 	return a, nil
 }
 
 // packedEntries reports that an entry of int32_data holds a byte of packed
 // elements. Those of 6 bits have an entry each.
 func packedEntries(dt ndarray.DType) bool { return dt.FileBits() == 4 || dt.FileBits() == 2 }
+
+// convertedBytes is how much memory convertTyped takes at most.
+func convertedBytes(a *ndarray.Array, t *onnxwire.Tensor) int64 {
+	n := int64(a.Len()*a.DType.Size()) + int64(len(t.Int32Data))
+	for _, s := range t.StringData {
+		n += int64(len(s))
+	}
+	return n
+}
 
 // convertTyped fills a from lists whose entries are wider than its elements.
 func convertTyped(a *ndarray.Array, t *onnxwire.Tensor) {
@@ -210,16 +223,16 @@ func narrowInto(a *ndarray.Array, t *onnxwire.Tensor) {
 
 // sparseArray reads a sparse tensor as it is, checked: indices in range and
 // as many as values.
-func sparseArray(s *onnxwire.SparseTensor) (*ndarray.Sparse, error) {
+func sparseArray(memory ndarray.Budget, s *onnxwire.SparseTensor) (*ndarray.Sparse, error) {
 	if s.Values == nil || s.Indices == nil {
 		return nil, fail("", "a sparse tensor has no values or no indices")
 	}
 	out := &ndarray.Sparse{}
 	var err error
-	if out.Values, err = arrayOf(s.Values); err != nil {
+	if out.Values, err = arrayOf(memory, s.Values); err != nil {
 		return nil, err
 	}
-	if out.Indices, err = arrayOf(s.Indices); err != nil {
+	if out.Indices, err = arrayOf(memory, s.Indices); err != nil {
 		return nil, err
 	}
 	_, out.Shape, _, err = shapeOf(&onnxwire.Tensor{Name: s.Values.Name, DataType: s.Values.DataType, Dims: s.Dims})
@@ -250,14 +263,14 @@ func checkSparse(s *ndarray.Sparse, name string) error {
 }
 
 // denseConstant writes a sparse tensor out, when first used.
-func denseConstant(s *onnxwire.SparseTensor, limit int64) (*ssa.Constant, error) {
-	sp, err := sparseArray(s)
+func denseConstant(memory ndarray.Budget, s *onnxwire.SparseTensor, limit int64) (*ssa.Constant, error) {
+	sp, err := sparseArray(memory, s)
 	if err != nil {
 		return nil, err
 	}
 	dt := sp.Values.DType
 	if size, err := ndarray.ByteSize(dt, sp.Shape); err != nil || int64(size) > limit {
-		return nil, fail("raise Limits.Expanded if the model is trusted", "sparse tensor %q of shape %v is larger than %d bytes when written out", s.Values.Name, sp.Shape, limit)
+		return nil, fail(raise("Expanded", "expanded"), "sparse tensor %q of shape %v is larger than %d bytes when written out", s.Values.Name, sp.Shape, limit)
 	}
 	return ssa.NewLazyIn(dt, sp.Shape, func(memory ndarray.Budget) (*ndarray.Array, error) { return densify(memory, sp) }), nil
 }

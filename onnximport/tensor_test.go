@@ -51,7 +51,7 @@ func TestTensorForms(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := arrayOf(&tt.in)
+			a, err := arrayOf(0, &tt.in)
 			require.NoError(t, err)
 			assert.Equal(t, tt.dt, a.DType)
 			require.Equal(t, len(tt.want), a.Len())
@@ -64,7 +64,7 @@ func TestTensorForms(t *testing.T) {
 }
 
 func TestStringTensor(t *testing.T) {
-	a, err := arrayOf(&onnxwire.Tensor{DataType: 8, Dims: []int64{2}, StringData: [][]byte{[]byte("a"), []byte("\xff")}})
+	a, err := arrayOf(0, &onnxwire.Tensor{DataType: 8, Dims: []int64{2}, StringData: [][]byte{[]byte("a"), []byte("\xff")}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "\xff"}, a.Str)
 }
@@ -92,7 +92,7 @@ func TestTensorsRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := arrayOf(&tt.in)
+			_, err := arrayOf(0, &tt.in)
 			var e *ImportError
 			require.ErrorAs(t, err, &e)
 			assert.Contains(t, e.Reason, tt.reason)
@@ -103,7 +103,7 @@ func TestTensorsRefused(t *testing.T) {
 // TestWeightsAreNotCopied checks that raw data of an aligned tensor is used where it lies.
 func TestWeightsAreNotCopied(t *testing.T) {
 	raw := ndarray.AlignedBytes(8)
-	c, err := constantOf(&onnxwire.Tensor{DataType: 1, Dims: []int64{2}, RawData: raw})
+	c, err := constantOf(0, &onnxwire.Tensor{DataType: 1, Dims: []int64{2}, RawData: raw})
 	require.NoError(t, err)
 	a, err := c.Array()
 	require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestSparse(t *testing.T) {
 	coords := &onnxwire.SparseTensor{Dims: []int64{2, 3}, Values: floats("w", 5, 6),
 		Indices: &onnxwire.Tensor{DataType: onnxwire.TypeInt64, Dims: []int64{2, 2}, Int64Data: []int64{0, 1, 1, 2}}}
 	for _, s := range []*onnxwire.SparseTensor{linear, coords} {
-		c, err := denseConstant(s, 1<<20)
+		c, err := denseConstant(0, s, 1<<20)
 		require.NoError(t, err)
 		a, err := c.Array()
 		require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestSparseRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := denseConstant(&tt.in, 1024)
+			_, err := denseConstant(0, &tt.in, 1024)
 			var e *ImportError
 			require.ErrorAs(t, err, &e)
 			assert.Contains(t, e.Reason, tt.reason)
@@ -148,33 +148,33 @@ func TestSparseRefused(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	seq := &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1), floats("", 2, 3)}}
-	v, err := valueOf(seq)
+	v, err := valueOf(0, seq)
 	require.NoError(t, err)
 	require.Len(t, v.(*ndarray.Sequence).Items, 2)
 
-	v, err = valueOf(&onnxwire.Optional{ElemType: onnxwire.ElemSequence, Sequence: seq})
+	v, err = valueOf(0, &onnxwire.Optional{ElemType: onnxwire.ElemSequence, Sequence: seq})
 	require.NoError(t, err)
 	assert.Len(t, v.(*ndarray.Optional).Value.(*ndarray.Sequence).Items, 2)
 
-	v, err = valueOf(&onnxwire.Optional{ElemType: onnxwire.ElemTensor})
+	v, err = valueOf(0, &onnxwire.Optional{ElemType: onnxwire.ElemTensor})
 	require.NoError(t, err)
 	assert.Nil(t, v.(*ndarray.Optional).Value)
 
-	v, err = valueOf(&onnxwire.Map{KeyType: onnxwire.TypeString, StringKeys: [][]byte{[]byte("k")}, Values: seq})
+	v, err = valueOf(0, &onnxwire.Map{KeyType: onnxwire.TypeString, StringKeys: [][]byte{[]byte("k")}, Values: seq})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"k"}, v.(*ndarray.Map).Keys.Str)
 
 	each := &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1), floats("", 2)}}
 	for _, values := range []*onnxwire.Sequence{each, {ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1, 2)}}} {
-		v, err = valueOf(&onnxwire.Map{KeyType: onnxwire.TypeInt64, Keys: []int64{5, 3}, Values: values})
+		v, err = valueOf(0, &onnxwire.Map{KeyType: onnxwire.TypeInt64, Keys: []int64{5, 3}, Values: values})
 		require.NoError(t, err)
 		assert.Equal(t, []float32{1, 2}, ndarray.Slice[float32](v.(*ndarray.Map).Values.(*ndarray.Array)))
 	}
 
-	v, err = valueOf(&onnxwire.SparseTensor{Dims: []int64{4}, Values: floats("", 1), Indices: ints("", 3)})
+	v, err = valueOf(0, &onnxwire.SparseTensor{Dims: []int64{4}, Values: floats("", 1), Indices: ints("", 3)})
 	require.NoError(t, err)
 	assert.Equal(t, []int{4}, v.(*ndarray.Sparse).Shape)
 
-	_, err = valueOf(&onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{{}}})
+	_, err = valueOf(0, &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{{}}})
 	assert.Error(t, err)
 }

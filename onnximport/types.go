@@ -65,7 +65,7 @@ func tensorType(kind ssa.Kind, elem onnxwire.DataType, shape *onnxwire.Shape, di
 func plainDim(_ int, d *onnxwire.Dim) ssa.Dim {
 	switch {
 	case d == nil:
-	case d.Kind == onnxwire.DimValue && d.Value > 0:
+	case d.Kind == onnxwire.DimValue && d.Value >= 0:
 		return ssa.D(d.Value)
 	case d.Kind == onnxwire.DimParam && d.Param != "" && d.Param != "?":
 		return ssa.Sym(d.Param)
@@ -73,10 +73,9 @@ func plainDim(_ int, d *onnxwire.Dim) ssa.Dim {
 	return ssa.Dim{}
 }
 
-// symbols makes dimensions of the model's inputs: a number above zero is
-// itself, a name is a symbol whatever its text looks like, and everything else
-// (nothing, "?", -1, 0) is a length that only a caller knows: a symbol of its
-// own, "input.axis".
+// symbols makes dimensions of the model's inputs: a number is itself, 0 too, as ONNX
+// Runtime has it; a name is a symbol whatever its text looks like, and everything else
+// (nothing, "?", -1) is a length that only a caller knows: a symbol of its own, "input.axis".
 type symbols struct{ taken map[string]bool }
 
 // newSymbols reserves every name that an input uses for a dimension.

@@ -1,7 +1,10 @@
 package onnximport
 
 import (
+	"context"
+
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -11,29 +14,35 @@ import (
 // or output, and a tensor where nothing is declared. The result may share data, which must not change while it is in use.
 // A value that is not allowed is an [*ImportError]; an error in the encoding names the message and the byte.
 func ReadValue(data []byte, kind ssa.Kind) (ndarray.Value, error) {
-	m, err := onnxwire.ParseValue(data, elemKinds[kind])
+	return ReadValueContext(context.Background(), data, kind)
+}
+
+// ReadValueContext is [ReadValue] within the budget of a context ([ndarray.BudgetOf]), which can also end it.
+func ReadValueContext(ctx context.Context, data []byte, kind ssa.Kind) (_ ndarray.Value, err error) {
+	defer rescue.Into(&err)
+	m, err := onnxwire.ParseValue(ctx, data, elemKinds[kind])
 	if err != nil {
 		return nil, err
 	}
-	return valueOf(m)
+	return valueOf(ndarray.BudgetOf(ctx), m)
 }
 
 var elemKinds = map[ssa.Kind]onnxwire.ElemKind{ssa.KindSequence: onnxwire.ElemSequence, ssa.KindMap: onnxwire.ElemMap,
 	ssa.KindOptional: onnxwire.ElemOptional, ssa.KindSparse: onnxwire.ElemSparseTensor}
 
 // valueOf converts a parsed value: a tensor, sequence, optional, map or sparse tensor.
-func valueOf(m onnxwire.Message) (ndarray.Value, error) {
+func valueOf(memory ndarray.Budget, m onnxwire.Message) (ndarray.Value, error) {
 	switch m := m.(type) {
 	case *onnxwire.Tensor:
-		return asValue(arrayOf(m))
+		return asValue(arrayOf(memory, m))
 	case *onnxwire.SparseTensor:
-		return asValue(sparseArray(m))
+		return asValue(sparseArray(memory, m))
 	case *onnxwire.Sequence:
-		return asValue(sequenceOf(m))
+		return asValue(sequenceOf(memory, m))
 	case *onnxwire.Optional:
-		return asValue(optionalOf(m))
+		return asValue(optionalOf(memory, m))
 	case *onnxwire.Map:
-		return asValue(mapOf(m))
+		return asValue(mapOf(memory, m))
 	}
 	return nil, fail("", "%T is no value", m)
 }
@@ -46,31 +55,31 @@ func asValue[T ndarray.Value](v T, err error) (ndarray.Value, error) {
 	return v, nil
 }
 
-func sequenceOf(s *onnxwire.Sequence) (*ndarray.Sequence, error) {
+func sequenceOf(memory ndarray.Budget, s *onnxwire.Sequence) (*ndarray.Sequence, error) {
 	out := &ndarray.Sequence{}
 	switch s.ElemType {
 	case onnxwire.ElemTensor:
 		for _, t := range s.Tensors {
 			out.Elem = ndarray.DType(t.DataType)
 		}
-		return out, collect(&out.Items, s.Tensors)
+		return out, collect(memory, &out.Items, s.Tensors)
 	case onnxwire.ElemSparseTensor:
-		return out, collect(&out.Items, s.SparseTensors)
+		return out, collect(memory, &out.Items, s.SparseTensors)
 	case onnxwire.ElemSequence:
-		return out, collect(&out.Items, s.Sequences)
+		return out, collect(memory, &out.Items, s.Sequences)
 	case onnxwire.ElemMap:
-		return out, collect(&out.Items, s.Maps)
+		return out, collect(memory, &out.Items, s.Maps)
 	case onnxwire.ElemOptional:
-		return out, collect(&out.Items, s.Optionals)
+		return out, collect(memory, &out.Items, s.Optionals)
 	case onnxwire.ElemUndefined:
 		return out, nil
 	}
 	return nil, fail("", "a sequence holds elements of kind %s", s.ElemType)
 }
 
-func collect[M onnxwire.Message](out *[]ndarray.Value, list []M) error {
+func collect[M onnxwire.Message](memory ndarray.Budget, out *[]ndarray.Value, list []M) error {
 	for _, m := range list {
-		v, err := valueOf(m)
+		v, err := valueOf(memory, m)
 		if err != nil {
 			return err
 		}
@@ -79,25 +88,25 @@ func collect[M onnxwire.Message](out *[]ndarray.Value, list []M) error {
 	return nil
 }
 
-func optionalOf(o *onnxwire.Optional) (*ndarray.Optional, error) {
+func optionalOf(memory ndarray.Budget, o *onnxwire.Optional) (*ndarray.Optional, error) {
 	out := &ndarray.Optional{}
 	var err error
 	switch {
 	case o.ElemType == onnxwire.ElemTensor && o.Tensor != nil:
-		out.Value, err = valueOf(o.Tensor)
+		out.Value, err = valueOf(memory, o.Tensor)
 	case o.ElemType == onnxwire.ElemSparseTensor && o.SparseTensor != nil:
-		out.Value, err = valueOf(o.SparseTensor)
+		out.Value, err = valueOf(memory, o.SparseTensor)
 	case o.ElemType == onnxwire.ElemSequence && o.Sequence != nil:
-		out.Value, err = valueOf(o.Sequence)
+		out.Value, err = valueOf(memory, o.Sequence)
 	case o.ElemType == onnxwire.ElemMap && o.Map != nil:
-		out.Value, err = valueOf(o.Map)
+		out.Value, err = valueOf(memory, o.Map)
 	case o.ElemType == onnxwire.ElemOptional && o.Optional != nil:
-		out.Value, err = valueOf(o.Optional)
+		out.Value, err = valueOf(memory, o.Optional)
 	}
 	return out, err
 }
 
-func mapOf(m *onnxwire.Map) (*ndarray.Map, error) {
+func mapOf(memory ndarray.Budget, m *onnxwire.Map) (*ndarray.Map, error) {
 	out := &ndarray.Map{}
 	if m.KeyType == onnxwire.TypeString {
 		out.Keys = ndarray.Strings(texts(m.StringKeys), len(m.StringKeys))
@@ -108,18 +117,18 @@ func mapOf(m *onnxwire.Map) (*ndarray.Map, error) {
 		out.Values = &ndarray.Sequence{}
 		return out, nil
 	}
-	v, err := valueOf(m.Values)
+	v, err := valueOf(memory, m.Values)
 	if err != nil {
 		return nil, err
 	}
-	out.Values = joined(v, out.Keys.Len())
+	out.Values = joined(memory, v, out.Keys.Len())
 	return out, nil
 }
 
 // joined makes one array of a map's values: files hold them as a sequence of as
 // many tensors of one element as there are keys, or of one tensor with all. What is
 // neither stays as it is.
-func joined(v ndarray.Value, n int) ndarray.Value {
+func joined(memory ndarray.Budget, v ndarray.Value, n int) ndarray.Value {
 	s, ok := v.(*ndarray.Sequence)
 	if !ok || len(s.Items) == 0 {
 		return v
@@ -128,7 +137,7 @@ func joined(v ndarray.Value, n int) ndarray.Value {
 	if !ok || len(s.Items) != n && (len(s.Items) != 1 || first.Len() != n) {
 		return v
 	}
-	out, err := ndarray.New(first.DType, n)
+	out, err := ndarray.NewIn(memory, first.DType, n)
 	if err != nil {
 		return v
 	}

@@ -241,15 +241,21 @@ func SameAttrs(m, n *ssa.Node) bool {
 }
 
 // Int returns an integer attribute of a node or its default by the schema; 0 if it
-// has neither.
+// has neither. It and those below are called in hundreds of places, and are not inlined: programs are smaller.
+//
+//go:noinline
 func Int(n *ssa.Node, name string) int64 { return valueOf(n, name, ssa.AttrInt).I }
 
 // Float returns a float attribute of a node or its default by the schema; 0 if it
 // has neither.
+//
+//go:noinline
 func Float(n *ssa.Node, name string) float32 { return valueOf(n, name, ssa.AttrFloat).F }
 
 // Str returns a string attribute of a node or its default by the schema; "" if it
 // has neither.
+//
+//go:noinline
 func Str(n *ssa.Node, name string) string { return valueOf(n, name, ssa.AttrString).S }
 
 // Ints returns an integer list of a node or its default by the schema; nil if it

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -50,6 +51,9 @@ func Bind(ctx context.Context, g *ssa.Graph, b Binding) (_ *ssa.Graph, err error
 	}
 	for _, p := range c.Params {
 		p.Type = p.Type.Bind(dims)
+		if _, fits := p.Type.ByteSize(); !fits && p.Type.IsStatic() && p.Type.Kind == ssa.KindTensor && p.Type.DType != ndarray.String {
+			return nil, &BindingError{p.Name, fmt.Sprintf("%s has more bytes than can be counted", p.Type)}
+		}
 	}
 	for _, n := range c.Nodes {
 		if err := ctx.Err(); err != nil {
@@ -62,28 +66,38 @@ func Bind(ctx context.Context, g *ssa.Graph, b Binding) (_ *ssa.Graph, err error
 	return c, nil
 }
 
+// BindingError reports an input that can not have the shape that a [Binding] gives it.
+type BindingError struct {
+	Input  string
+	Reason string
+}
+
+// Error names the input.
+func (e *BindingError) Error() string { return fmt.Sprintf("input %q: %s", e.Input, e.Reason) }
+
 // bindParam gives one parameter its shape and records the symbols it fixes.
 func bindParam(p *ssa.Value, shape []int, dims map[string]int64) error {
+	wrong := func(format string, args ...any) error { return &BindingError{p.Name, fmt.Sprintf(format, args...)} }
 	if p.Type.Kind != ssa.KindTensor {
-		return fmt.Errorf("input %q is not a tensor: it has no shape to set", p.Name)
+		return &BindingError{p.Name, "it is not a tensor and has no shape to set"}
 	}
 	if p.Type.Ranked && len(p.Type.Shape) != len(shape) {
-		return fmt.Errorf("input %q has rank %d, the shape %v has %d", p.Name, len(p.Type.Shape), shape, len(shape))
+		return wrong("its rank is %d, that of the shape %v is %d", len(p.Type.Shape), shape, len(shape))
 	}
 	for i, n := range shape {
 		if n < 0 {
-			return fmt.Errorf("input %q: dimension %d is negative", p.Name, i)
+			return wrong("dimension %d is negative", i)
 		}
 		if !p.Type.Ranked {
 			continue
 		}
 		d := p.Type.Shape[i]
 		if k, ok := d.Const(); ok && k != int64(n) {
-			return fmt.Errorf("input %q: dimension %d is %d in the model, %d asked", p.Name, i, k, n)
+			return wrong("dimension %d is %d in the model, %d asked", i, k, n)
 		}
 		if s, ok := d.SymbolName(); ok {
 			if old, seen := dims[s]; seen && old != int64(n) {
-				return fmt.Errorf("input %q: dimension %d is %q = %d, but %d asked", p.Name, i, s, old, n)
+				return wrong("dimension %d is %q = %d, but %d asked", i, s, old, n)
 			}
 			dims[s] = int64(n)
 		}

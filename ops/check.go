@@ -3,6 +3,7 @@ package ops
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
@@ -109,7 +110,8 @@ func CheckBranches(g *ssa.Graph) (err error) {
 // inference the results of such a node have no type.
 func Incompatible(n *ssa.Node) (err error) {
 	defer rescue.Into(&err)
-	if n.Opaque || len(n.Bodies) > 0 || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].Type.Kind != ssa.KindUnknown {
+	typed := func(v *ssa.Value) bool { return v != nil && v.Type.Kind != ssa.KindUnknown }
+	if n.Opaque || len(n.Bodies) > 0 || slices.ContainsFunc(n.Out, typed) {
 		return nil
 	}
 	return Infer(n)

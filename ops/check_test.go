@@ -1,11 +1,13 @@
 package ops_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -49,4 +51,22 @@ func TestCheckComparesTypes(t *testing.T) {
 			assert.Equal(t, before, g.String(), "checking changes nothing")
 		})
 	}
+}
+
+// TestErrorsNameTheModelsNodes: a node that passes made for execution is told of as the nodes of the model that it computes.
+func TestErrorsNameTheModelsNodes(t *testing.T) {
+	g := ssa.NewGraph("g")
+	x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 2))
+	n := g.NewNode("Fused", []*ssa.Value{x}, 1)
+	n.Domain, n.Out[0].Name = ops.Private, "y"
+	cause := errors.New("no memory")
+	assert.EqualError(t, ops.AtNode("run", n, cause), `run: berth.internal.Fused "-> y"(float32[2]): no memory`)
+	n.Sources = []ssa.NodeName{{Op: "Exp", Name: "first"}, {Domain: "com.microsoft", Op: "Gelu", Result: "b"}}
+	assert.EqualError(t, ops.AtNode("run", n, cause), `run: Exp "first", com.microsoft.Gelu "-> b"(float32[2]), by berth.internal.Fused: no memory`)
+	c, _ := g.Clone()
+	assert.Equal(t, n.Sources, c.Nodes[0].Sources)
+	for range 4 {
+		n.Sources = append(n.Sources, ssa.NodeName{Op: "Neg"})
+	}
+	assert.ErrorContains(t, ops.AtNode("run", n, cause), `Neg "", Neg "" and 2 more(float32[2]), by berth.internal.Fused`)
 }

@@ -12,9 +12,8 @@ import (
 // checkBodies checks that the bodies of control flow have as many parameters and
 // results as the node's operands and results ask for.
 func checkBodies(n *ssa.Node) (err error) {
-	switch {
-	case n.Domain != "":
-	case n.Op == "If":
+	switch ControlOf(n) {
+	case Branches:
 		for i, body := range n.Bodies {
 			if len(body.Results) != len(n.Out) {
 				return fmt.Errorf("%s gives %d results, the node has %d", n.BodyAttr[i], len(body.Results), len(n.Out))
@@ -23,9 +22,9 @@ func checkBodies(n *ssa.Node) (err error) {
 				return fmt.Errorf("%s has %d parameters for %d captured values", n.BodyAttr[i], len(body.Params), n.Captures)
 			}
 		}
-	case n.Op == "Loop":
+	case Iterates:
 		_, err = LoopOf(n)
-	case n.Op == "Scan":
+	case Scans:
 		_, err = ScanOf(n)
 	}
 	return err
@@ -34,14 +33,19 @@ func checkBodies(n *ssa.Node) (err error) {
 // IsControl reports whether a node is an If, Loop or Scan: its bodies are laid out,
 // planned and run as parts of the graph it stands in. Bodies of other operators, and
 // of nodes berth does not know, are not.
-func IsControl(n *ssa.Node) bool { return isOf(n, "If") || IsLoop(n) }
+func IsControl(n *ssa.Node) bool { return ControlOf(n) != Straight }
 
 // IsLoop reports whether a node is a Loop or Scan: control flow whose body may run
 // more than once.
-func IsLoop(n *ssa.Node) bool { return isOf(n, "Loop") || isOf(n, "Scan") }
+func IsLoop(n *ssa.Node) bool { return ControlOf(n) >= Iterates }
 
-// isOf reports a node of the default domain that berth knows.
-func isOf(n *ssa.Node, op string) bool { return n.Op == op && n.Domain == "" && !n.Opaque }
+// ControlOf is what a node does with its bodies.
+func ControlOf(n *ssa.Node) Control {
+	if o := Of(n); o != nil {
+		return o.Facts.Control
+	}
+	return Straight
+}
 
 // ConstBool returns 1 or 0 for a constant boolean, -1 if it is not known.
 func ConstBool(v *ssa.Value) int {

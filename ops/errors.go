@@ -52,15 +52,22 @@ func unknownOperator(n *ssa.Node) error {
 type NodeError struct {
 	Stage string   // "import", "shape inference", "run", a pass's name, …
 	Path  []string // enclosing control-flow nodes
-	Node  string   // operator and name of the node
+	Node  string   // operator and name of the node, as the model has it; several where one kernel computes them together
 	Types []string // operand types
 	Err   error
+
+	// Kernel is the operator that was to compute the node, where a pass made one for execution alone; else "".
+	Kernel string
 }
 
 // Error prints one line: stage, path, node, operand types, cause.
 func (e *NodeError) Error() string {
 	where := strings.Join(append(append([]string(nil), e.Path...), e.Node), " / ")
-	return fmt.Sprintf("%s: %s(%s): %v", e.Stage, where, strings.Join(e.Types, ", "), e.Err)
+	kernel := ""
+	if e.Kernel != "" {
+		kernel = ", by " + e.Kernel
+	}
+	return fmt.Sprintf("%s: %s(%s)%s: %v", e.Stage, where, strings.Join(e.Types, ", "), kernel, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -79,6 +86,9 @@ func AtNode(stage string, n *ssa.Node, err error) error {
 		return &inner
 	}
 	e := &NodeError{Stage: stage, Node: n.String(), Err: err}
+	if n.Domain == Private && len(n.Sources) > 0 {
+		e.Node, e.Kernel = namesText(n.Sources), n.Domain+"."+n.Op
+	}
 	for _, v := range n.In {
 		if v == nil {
 			e.Types = append(e.Types, "-")
@@ -87,4 +97,19 @@ func AtNode(stage string, n *ssa.Node, err error) error {
 		}
 	}
 	return e
+}
+
+// mostNames is how many of the nodes that a kernel computes together an error names.
+const mostNames = 4
+
+func namesText(names []ssa.NodeName) string {
+	var parts []string
+	for _, n := range names[:min(len(names), mostNames)] {
+		parts = append(parts, n.String())
+	}
+	text := strings.Join(parts, ", ")
+	if more := len(names) - mostNames; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -16,10 +16,15 @@ func Infer(n *ssa.Node) (err error) {
 	if o == nil {
 		return nil
 	}
-	for _, check := range []func(*ssa.Node) error{o.CheckArity, o.CheckAttrs, checkBodies} {
-		if err := check(n); err != nil {
-			return AtNode("shape inference", n, &StructureError{err})
-		}
+	err = o.CheckArity(n)
+	if err == nil {
+		err = o.CheckAttrs(n)
+	}
+	if err == nil {
+		err = checkBodies(n)
+	}
+	if err != nil {
+		return AtNode("shape inference", n, &StructureError{err})
 	}
 	facts, err := o.Infer(n)
 	if err != nil {

@@ -108,11 +108,11 @@ func stripped(t *testing.T, c *conformance.Case) *ssa.Module {
 }
 
 func firstSet(t *testing.T, c *conformance.Case) []conformance.Named {
-	sig, err := c.Signature()
+	sig, err := c.Signature(t.Context())
 	require.NoError(t, err)
 	names, err := c.SetNames()
 	require.NoError(t, err)
-	set, err := c.LoadSet(sig, names[0])
+	set, err := c.LoadSet(t.Context(), sig, names[0])
 	require.NoError(t, err)
 	return set.Inputs
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
@@ -12,6 +13,8 @@ import (
 func One(t ssa.Type) []Inferred { return []Inferred{{Type: t}} }
 
 // InType returns the type of operand i, the unknown type if it is absent.
+//
+//go:noinline
 func InType(n *ssa.Node, i int) ssa.Type {
 	if v := n.Input(i); v != nil {
 		return v.Type
@@ -111,12 +114,18 @@ func BroadcastDims(a, b []ssa.Dim) ([]ssa.Dim, error) {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
-	out := append([]ssa.Dim(nil), a...)
-	off := len(a) - len(b)
+	out, off := slices.Clip(a), len(a)-len(b)
+	own := false // of the caller: mostly one operand has the shape of the result
 	for i, y := range b {
 		d, err := BroadcastDim(a[off+i], y)
 		if err != nil {
 			return nil, err
+		}
+		if d.Equal(out[off+i]) {
+			continue
+		}
+		if !own {
+			out, own = slices.Clone(a), true
 		}
 		out[off+i] = d
 	}

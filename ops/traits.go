@@ -18,6 +18,7 @@ type Traits struct {
 	Failure     Failure
 	Extent      Extent
 	Folding     Folding
+	Control     Control
 }
 
 // Trait is a value of one of the traits.
@@ -34,6 +35,7 @@ const (
 	Reshapes                   // one element of operand 0, the row-major order stays
 	Moves                      // one element of operand 0, in another place: pure data movement
 	Computes                   // any
+	Measures                   // none: only shapes are read
 )
 
 // IsElementwise reports that a result element depends only on the operands'
@@ -136,6 +138,19 @@ const (
 	KeepsPacked         // no: the operands are the compact form, as quantized weights are
 )
 
+// Control says whether bodies are laid out, planned and run as parts of the graph that the node stands in. Bodies of other
+// operators are theirs alone.
+type Control uint8
+
+// The kinds of control flow.
+const (
+	_        Control = iota
+	Straight         // no
+	Branches         // one of two bodies runs, as [IsControl] says
+	Iterates         // the body runs as often as a condition says; see [LoopOf]
+	Scans            // the body runs once for each slice of operands; see [ScanOf]
+)
+
 func (a Access) set(t *Traits) { t.Access = a }
 
 func (o Order) set(t *Traits) { t.Order = o }
@@ -154,6 +169,8 @@ func (e Extent) set(t *Traits) { t.Extent = e }
 
 func (f Folding) set(t *Traits) { t.Folding = f }
 
+func (c Control) set(t *Traits) { t.Control = c }
+
 // But returns the traits with some of them changed.
 //
 //go:noinline
@@ -167,7 +184,7 @@ func (t Traits) But(changes ...Trait) Traits {
 // Traits that families share.
 var (
 	// GeneralTraits assumes nothing but that equal operands give equal results.
-	GeneralTraits = Traits{Computes, Ordered, Composes, UnitNone, ZeroSignRead, Deterministic, FailsByValue, ExtentKnown, Folds}
+	GeneralTraits = Traits{Computes, Ordered, Composes, UnitNone, ZeroSignRead, Deterministic, FailsByValue, ExtentKnown, Folds, Straight}
 	// ElementwiseTraits operators accept all operands that broadcast.
 	ElementwiseTraits = GeneralTraits.But(Elementwise, FailsNever)
 	// MovementTraits copies elements of operand 0 to places that other operands may give.

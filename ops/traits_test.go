@@ -26,6 +26,7 @@ var decisions = map[string]string{
 	"Failure":     "which operands of accepted types does an evaluation refuse?",
 	"Extent":      "do the shapes of results depend on elements, and are they bounded?",
 	"Folding":     "are constant operands a compact form that should stay?",
+	"Control":     "are its bodies run as parts of the graph: one of them, or one many times?",
 }
 
 // TestTraits demands a decision for every trait of every operator.
@@ -60,6 +61,9 @@ func TestTraitsAgree(t *testing.T) {
 		}
 		if f.IsMovement() || f.IsElementwise() {
 			assert.Equalf(t, 1, o.MaxOut, "%s: the result", o.Name)
+		}
+		if f.Control != ops.Straight {
+			assert.Truef(t, slices.ContainsFunc(o.Attrs, func(a *ops.AttrSpec) bool { return a.Kind == ssa.AttrGraph }), "%s has no body to run", o.Name)
 		}
 	}
 }
@@ -108,6 +112,9 @@ func TestTraitsHold(t *testing.T) {
 			case f.Composition == ops.Involutive && y != nil:
 				same("involutive", x, run1(o, y), o)
 			}
+			if f.Access == ops.Measures {
+				same("shapes alone", y, run1(o, reversed), o)
+			}
 			if f.Order == ops.Commutative {
 				same("commutative", run1(o, x, reversed), run1(o, reversed, x), o)
 			}
@@ -119,7 +126,7 @@ func TestTraitsHold(t *testing.T) {
 			checked["sign of zero"]++
 		}
 	}
-	for _, property := range []string{"idempotent", "involutive", "equal operands", "commutative", "unit", "sign of zero"} {
+	for _, property := range []string{"idempotent", "involutive", "equal operands", "commutative", "shapes alone", "unit", "sign of zero"} {
 		assert.Positivef(t, checked[property], "no operator was checked for %s", property)
 	}
 }

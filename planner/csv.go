@@ -38,7 +38,7 @@ const maxInstanceBuffers = 1 << 24
 // Offsets are a plan to verify. The error is a *FileError or *ProblemError, or that of r.
 func ReadCSV(r io.Reader) (p *Problem, offsets []int64, err error) {
 	defer rescue.Into(&err)
-	in := csv.NewReader(r)
+	in := csv.NewReader(rescue.Reader(r))
 	in.ReuseRecord = true
 	in.TrimLeadingSpace = true
 	header, err := in.Read()
@@ -191,7 +191,7 @@ func WriteCSV(w io.Writer, p *Problem, offsets []int64) (err error) {
 		aligned = aligned || p.Buffers[i].Align > 1
 		gaps = gaps || len(p.Buffers[i].Holes) > 0
 	}
-	out := csv.NewWriter(w)
+	out := csv.NewWriter(rescue.Writer(w))
 	row := []string{"id", "lower", "upper", "size"}
 	if aligned {
 		row = append(row, "alignment")

@@ -117,14 +117,18 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 			events = append(events, event{r.Lo, 1, i}, event{r.Hi, 0, i})
 		}
 	}
-	inTime := sortedIndices(len(events), func(i, j int) int {
-		a, b := &events[i], &events[j]
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.birth, b.birth), cmp.Compare(a.buf, b.buf))
+	slices.SortFunc(events, func(a, b event) int {
+		switch {
+		case a.at != b.at:
+			return cmp.Compare(a.at, b.at)
+		case a.birth != b.birth:
+			return a.birth - b.birth
+		}
+		return a.buf - b.buf
 	})
 	byRank, rank := rankByOffset(s.Offsets)
 	live := newLiveSet(len(rank))
-	for _, i := range inTime {
-		e := &events[i]
+	for _, e := range events {
 		r := rank[e.buf]
 		if e.birth == 0 {
 			live.remove(r)

@@ -38,6 +38,8 @@ type Image struct {
 	Mean, Std     []float32     // by channel of the tensor, or one for all; none: 0 and 1
 	Fit           Fit
 	Fill          color.Color // around a letterbox; nil is the grey 114, which detectors of the YOLO family are trained with
+
+	Budget ndarray.Budget // for the memory that Tensor takes; 0 is the default
 }
 
 // ForInput is how an image becomes an input of a type: of rank 4 with 3 channels or 1, second or
@@ -198,12 +200,36 @@ func (p Image) Tensor(img image.Image) (*ndarray.Array, error) {
 	if !p.NoBatch {
 		shape = append([]int{1}, shape...)
 	}
-	out, err := ndarray.New(p.dtype(), shape...)
+	if err := p.Budget.Ask("scaling the image", p.workspace(img.Bounds())); err != nil {
+		return nil, err
+	}
+	out, err := ndarray.NewIn(p.Budget, p.dtype(), shape...)
 	if err != nil {
 		return nil, err
 	}
 	p.write(out, p.resized(img, w, h))
 	return out, nil
+}
+
+// workspace is how many bytes resizing takes: the canvas, and, where sizes differ, the image scaled in width by four numbers of 64
+// bits a pixel.
+func (p Image) workspace(bounds image.Rectangle) int64 {
+	const canvasBytes, scaledBytes = 4, 32
+	w, h := p.size(bounds)
+	bytes := canvasBytes * saturated(w, h)
+	if from, to := p.parts(bounds); from.Size() != to.Size() {
+		bytes += scaledBytes * saturated(to.Dx(), from.Dy())
+	}
+	return bytes
+}
+
+// saturated is a product of sizes, at most 2⁵⁶.
+func saturated(a, b int) int64 {
+	const most = 1 << 56
+	if a > 0 && int64(b) > most/int64(a) {
+		return most
+	}
+	return int64(a) * int64(b)
 }
 
 // resized is the image at the size of the tensor.

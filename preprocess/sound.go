@@ -16,6 +16,16 @@ import (
 type Sound struct {
 	Rate     int         // samples a second
 	Channels [][]float32 // samples from -1 to 1, of each channel the same number
+
+	budget ndarray.Budget // of reading, and of making tensors
+}
+
+// length is how many samples each channel has.
+func (s *Sound) length() int {
+	if s == nil || len(s.Channels) == 0 {
+		return 0
+	}
+	return len(s.Channels[0])
 }
 
 // Mono is the mean of the channels.
@@ -44,7 +54,7 @@ func (s *Sound) Tensor(t ssa.Type) (*ndarray.Array, error) {
 	if t.Kind != ssa.KindTensor || t.DType != ndarray.Float32 || t.Rank() < 1 {
 		return none("it takes a tensor of float32 samples")
 	}
-	samples := s.Mono()
+	length := s.length()
 	shape, along := make([]int, t.Rank()), -1
 	for i, d := range t.Shape {
 		n, known := d.Const()
@@ -62,11 +72,14 @@ func (s *Sound) Tensor(t ssa.Type) (*ndarray.Array, error) {
 	if along < 0 {
 		return none("it takes a single sample")
 	}
-	if n, known := t.Shape[along].Const(); known && int(n) != len(samples) {
-		return none("there are %d samples, %d a second, it takes %d", len(samples), s.Rate, n)
+	if n, known := t.Shape[along].Const(); known && int(n) != length {
+		return none("there are %d samples, %d a second, it takes %d", length, s.Rate, n)
 	}
-	shape[along] = len(samples)
-	return ndarray.Of(samples, shape...), nil
+	shape[along] = length
+	if err := s.budget.Ask("the tensor of the sound", sampleBytes*int64(length)); err != nil {
+		return nil, err
+	}
+	return ndarray.Of(s.Mono(), shape...), nil
 }
 
 // The sample formats of WAVE files.
@@ -84,17 +97,26 @@ type wave struct {
 
 // ReadWAV reads a WAVE file: integers of 8, 16, 24 or 32 bits, or floating-point numbers of 32 or
 // 64. A file that ends early has the samples that are there.
-func ReadWAV(r io.Reader) (_ *Sound, err error) {
+func ReadWAV(r io.Reader) (*Sound, error) { return ReadWAVIn(0, r) }
+
+// ReadWAVIn is [ReadWAV] within a budget, which [Sound.Tensor] keeps, too. Of a reader that is an [io.Seeker] the samples are
+// counted before memory is taken for them.
+func ReadWAVIn(b ndarray.Budget, r io.Reader) (_ *Sound, err error) {
 	defer rescue.Into(&err)
+	r = rescue.Reader(r)
 	var head [12]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil || string(head[:4]) != "RIFF" || string(head[8:]) != "WAVE" {
+	if _, err := io.ReadFull(r, head[:]); failed(err) {
+		return nil, err
+	} else if err != nil || string(head[:4]) != "RIFF" || string(head[8:]) != "WAVE" {
 		return nil, errors.New("no WAVE file: it does not begin with RIFF and WAVE")
 	}
 	var w wave
 	for {
 		var chunk [8]byte
-		if _, err := io.ReadFull(r, chunk[:]); err != nil {
-			return nil, errors.New("the WAVE file has no samples")
+		if _, err := io.ReadFull(r, chunk[:]); failed(err) {
+			return nil, err
+		} else if err != nil {
+			return nil, errNoSamples
 		}
 		size := int64(binary.LittleEndian.Uint32(chunk[4:]))
 		switch string(chunk[:4]) {
@@ -103,13 +125,22 @@ func ReadWAV(r io.Reader) (_ *Sound, err error) {
 				return nil, err
 			}
 		case "data":
-			return w.samples(io.LimitReader(r, size))
+			return w.samples(b, io.LimitReader(r, size), min(size, left(r)))
 		default:
-			if _, err := io.CopyN(io.Discard, r, size+size&1); err != nil {
-				return nil, errors.New("the WAVE file has no samples")
+			if _, err := io.CopyN(io.Discard, r, size+size&1); failed(err) {
+				return nil, err
+			} else if err != nil {
+				return nil, errNoSamples
 			}
 		}
 	}
+}
+
+var errNoSamples = errors.New("the WAVE file has no samples")
+
+// failed reports an error of a reader that is not its end.
+func failed(err error) bool {
+	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // read reads a format chunk to its end.
@@ -157,23 +188,72 @@ func (w *wave) decoder() func(b []byte) float32 {
 	return nil
 }
 
-// samples reads a data chunk.
-func (w *wave) samples(r io.Reader) (*Sound, error) {
+// sampleBytes is the size of a sample in memory.
+const sampleBytes = 4
+
+// left is how many bytes a reader has, 0 if that is not known.
+func left(r io.Reader) int64 {
+	s, ok := r.(io.Seeker)
+	if !ok {
+		return 0
+	}
+	at, err1 := s.Seek(0, io.SeekCurrent)
+	end, err2 := s.Seek(0, io.SeekEnd)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	if _, err := s.Seek(at, io.SeekStart); err != nil {
+		return 0
+	}
+	return end - at
+}
+
+// samples reads a data chunk to its end, of about size bytes.
+func (w *wave) samples(memory ndarray.Budget, r io.Reader, size int64) (*Sound, error) {
 	if w.channels == 0 {
 		return nil, errors.New("the WAVE file has samples before it has a format")
 	}
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
 	width, decode := w.bits/8, w.decoder()
 	frame := width * w.channels
-	s := &Sound{Rate: w.rate, Channels: make([][]float32, w.channels)}
+	s := &Sound{Rate: w.rate, Channels: make([][]float32, w.channels), budget: memory}
 	for c := range s.Channels {
-		s.Channels[c] = make([]float32, len(b)/frame)
-		for i := range s.Channels[c] {
-			s.Channels[c][i] = decode(b[i*frame+c*width:])
+		s.Channels[c] = []float32{}
+	}
+	if err := s.grow(int(size / int64(frame))); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, max(64<<10/frame, 1)*frame)
+	for {
+		n, err := io.ReadFull(r, buf)
+		frames := n / frame
+		if s.length()+frames > cap(s.Channels[0]) {
+			if err := s.grow(max(s.length(), frames)); err != nil {
+				return nil, err
+			}
+		}
+		for c := range s.Channels {
+			for i := range frames {
+				s.Channels[c] = append(s.Channels[c], decode(buf[i*frame+c*width:]))
+			}
+		}
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			return s, nil
+		default:
+			return nil, err
 		}
 	}
-	return s, nil
+}
+
+// grow makes room for more samples in every channel.
+func (s *Sound) grow(frames int) error {
+	all := int64(len(s.Channels)) * int64(s.length()+frames)
+	if err := s.budget.Ask("the sound", sampleBytes*all); err != nil {
+		return err
+	}
+	for c, old := range s.Channels {
+		s.Channels[c] = append(make([]float32, 0, len(old)+frames), old...)
+	}
+	return nil
 }

@@ -107,7 +107,7 @@ func (c *checker) definitions(g *Graph) ([]bool, *CheckError) {
 			continue
 		case v.Def != nil:
 			return nil, c.errorf(nil, v, "is a constant and the result of %s", v.Def)
-		case v.Type.Kind != KindTensor || !v.Type.Equal(v.Const.Type()):
+		case !v.Type.isOf(v.Const):
 			return nil, c.errorf(nil, v, "has type %s, its constant is %s", v.Type, v.Const.Type())
 		}
 		defined[i] = true
@@ -204,17 +204,15 @@ func (c *checker) uses(g *Graph, _ []bool) *CheckError {
 		if len(v.uses) != count[v.ID] {
 			return c.errorf(nil, v, "lists %d uses, is an operand %d times", len(v.uses), count[v.ID])
 		}
-		seen := make(map[Use]bool, len(v.uses))
-		for _, u := range v.uses {
+		for at, u := range v.uses {
 			switch {
 			case u.Node.ID >= len(live) || live[u.Node.ID] != u.Node:
 				return c.errorf(u.Node, v, "lists a use by a node that is not in the graph")
 			case u.Index >= len(u.Node.In) || u.Node.In[u.Index] != v:
 				return c.errorf(u.Node, v, "lists a use as operand %d, which is another value", u.Index)
-			case seen[u]:
+			case u.Index >= len(u.Node.at) || int(u.Node.at[u.Index]) != at: // each operand knows one place
 				return c.errorf(u.Node, v, "lists operand %d twice", u.Index)
 			}
-			seen[u] = true
 		}
 	}
 	return nil

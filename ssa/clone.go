@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/berth-onnx/berth/internal/rescue"
-	"github.com/berth-onnx/berth/internal/slab"
 )
 
 // Clone copies a graph and its bodies. Constants and attribute payloads are
@@ -25,13 +24,8 @@ func (g *Graph) CloneContext(ctx context.Context) (copied *Graph, mapping []*Val
 
 // cloner holds the memory that copies are cut from.
 type cloner struct {
-	ctx    context.Context
-	values slab.Of[Value]
-	nodes  slab.Of[Node]
-	lists  slab.Of[*Value]
-	attrs  slab.Of[Attr]
-	uses   slab.Of[Use]
-	at     slab.Of[int32]
+	ctx context.Context
+	memory
 }
 
 func (c *cloner) graph(g *Graph) (copied *Graph, mapping []*Value) {

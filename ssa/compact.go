@@ -37,6 +37,8 @@ func (g *Graph) compactValues() {
 		if live[i] {
 			v.ID = len(kept)
 			kept = append(kept, v)
+		} else {
+			v.Const = nil // the value's memory may be part of a larger piece, which keeps what it points to alive
 		}
 	}
 	g.values = kept

@@ -51,6 +51,13 @@ type Identity struct {
 	of   byte      // 0: not known yet
 }
 
+// Append appends the identity to a key: no other identity appends the same bytes.
+func (i Identity) Append(key []byte) []byte {
+	key = binary.LittleEndian.AppendUint64(append(key, i.of), uint64(i.from))
+	key = binary.LittleEndian.AppendUint64(key, uint64(i.n))
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(key, i.hash[0]), i.hash[1])
+}
+
 // How elements are identified.
 const (
 	byAddress = 1 + iota

@@ -23,11 +23,18 @@ import (
 // An expression that grows past a fixed size becomes unknown: shapes must never
 // cost more than tensors.
 type Dim struct {
-	terms []term
-	text  string // canonical text; "" is unknown
-	n     int64
-	con   bool
+	sum *sum // nil is unknown, isNumber a number
+	n   int64
 }
+
+// sum is an expression that is no number.
+type sum struct {
+	terms []term
+	text  string // canonical
+}
+
+// isNumber is the sum of numbers.
+var isNumber = &sum{}
 
 // term is coef * atoms[0] * atoms[1] * …, atoms sorted by text, repeated for powers.
 type term struct {
@@ -49,7 +56,7 @@ const (
 )
 
 // D returns a known dimension.
-func D(n int64) Dim { return Dim{n: n, con: true, text: strconv.FormatInt(n, 10)} }
+func D(n int64) Dim { return Dim{isNumber, n} }
 
 // Sym returns the dimension named by a symbol; an empty name is unknown.
 func Sym(name string) Dim {
@@ -74,37 +81,56 @@ func quoteSym(name string) string {
 }
 
 // Const returns the number a known dimension stands for.
-func (d Dim) Const() (int64, bool) { return d.n, d.con }
+func (d Dim) Const() (int64, bool) { return d.n, d.sum == isNumber }
+
+// con reports a number.
+func (d Dim) con() bool { return d.sum == isNumber }
+
+// terms are those of an expression that is no number.
+func (d Dim) terms() []term {
+	if d.sum == nil {
+		return nil
+	}
+	return d.sum.terms
+}
 
 // Known reports a number or an expression (anything but the unknown dimension).
-func (d Dim) Known() bool { return d.text != "" }
+func (d Dim) Known() bool { return d.sum != nil }
 
 // Is reports that d is the number n.
-func (d Dim) Is(n int64) bool { return d.con && d.n == n }
+func (d Dim) Is(n int64) bool { return d.con() && d.n == n }
 
 // Equal reports that both are known and the same expression. Two unknown
 // dimensions are never equal.
-func (d Dim) Equal(e Dim) bool { return d.text != "" && d.text == e.text }
+func (d Dim) Equal(e Dim) bool {
+	if d.sum == e.sum {
+		return d.sum != nil && d.n == e.n
+	}
+	return d.sum != nil && e.sum != nil && !d.con() && !e.con() && d.sum.text == e.sum.text
+}
 
 // String returns the canonical text, "?" for an unknown dimension.
 func (d Dim) String() string {
-	if d.text == "" {
+	switch d.sum {
+	case nil:
 		return "?"
+	case isNumber:
+		return strconv.FormatInt(d.n, 10)
 	}
-	return d.text
+	return d.sum.text
 }
 
 // SymbolName returns the name when d is exactly one symbol.
 func (d Dim) SymbolName() (string, bool) {
-	if !d.con && len(d.terms) == 1 && d.terms[0].coef == 1 && len(d.terms[0].atoms) == 1 && d.terms[0].atoms[0].op == "" {
-		return d.terms[0].atoms[0].name, true
+	if !d.con() && len(d.terms()) == 1 && d.terms()[0].coef == 1 && len(d.terms()[0].atoms) == 1 && d.terms()[0].atoms[0].op == "" {
+		return d.terms()[0].atoms[0].name, true
 	}
 	return "", false
 }
 
 // Symbols appends the names of all symbols in d to out, without repeats.
 func (d Dim) Symbols(out []string) []string {
-	for _, t := range d.terms {
+	for _, t := range d.terms() {
 		for _, a := range t.atoms {
 			if a.op != "" {
 				out = a.b.Symbols(a.a.Symbols(out))
@@ -120,13 +146,13 @@ func (d Dim) Symbols(out []string) []string {
 
 // polyTerms returns d as terms; the constant is a term without atoms.
 func (d Dim) polyTerms() []term {
-	if d.con {
+	if d.con() {
 		if d.n == 0 {
 			return nil
 		}
 		return []term{{d.n, nil}}
 	}
-	return d.terms
+	return d.terms()
 }
 
 func (t term) key() string {
@@ -171,12 +197,11 @@ func fromTerms(ts []term) Dim {
 		}
 		return kept[i].key() < kept[j].key()
 	})
-	d := Dim{terms: kept}
-	d.text = printTerms(kept)
-	if len(d.text) > maxDimText {
+	text := printTerms(kept)
+	if len(text) > maxDimText {
 		return Dim{}
 	}
-	return d
+	return Dim{sum: &sum{kept, text}}
 }
 
 func printTerms(ts []term) string {
@@ -232,7 +257,7 @@ func (d Dim) Add(e Dim) Dim {
 	if !d.Known() || !e.Known() {
 		return Dim{}
 	}
-	if d.con && e.con {
+	if d.con() && e.con() {
 		return number(addOK(d.n, e.n))
 	}
 	return fromTerms(slices.Concat(d.polyTerms(), e.polyTerms()))
@@ -261,7 +286,7 @@ func (d Dim) Mul(e Dim) Dim {
 	if e.Is(1) {
 		return d
 	}
-	if d.con && e.con {
+	if d.con() && e.con() {
 		return number(mulOK(d.n, e.n))
 	}
 	a, b := d.polyTerms(), e.polyTerms()
@@ -292,7 +317,7 @@ func (d Dim) FloorDiv(e Dim) Dim {
 	if e.Is(1) {
 		return d
 	}
-	if d.con && e.con {
+	if d.con() && e.con() {
 		if d.n == math.MinInt64 && e.n == -1 {
 			return Dim{}
 		}
@@ -304,9 +329,9 @@ func (d Dim) FloorDiv(e Dim) Dim {
 	if q, ok := d.exactDiv(e); ok {
 		return q
 	}
-	if e.con && e.n > 0 { // pull out the divisible terms: floor((4N+3)/2) = 2N + floor(3/2)
+	if e.con() && e.n > 0 { // pull out the divisible terms: floor((4N+3)/2) = 2N + floor(3/2)
 		var whole, rest []term
-		for _, t := range d.terms {
+		for _, t := range d.terms() {
 			if q := floorDiv(t.coef, e.n); q != 0 && (t.coef%e.n == 0 || len(t.atoms) == 0) {
 				whole = append(whole, term{q, t.atoms})
 				t.coef -= q * e.n
@@ -328,7 +353,7 @@ func (d Dim) FloorDiv(e Dim) Dim {
 // nestedFloor merges two divisions by numbers, as strided layers stack them:
 // floor((floor(a/b)+r)/e) = floor((a+r*b)/(b*e)).
 func (d Dim) nestedFloor(e int64) (Dim, bool) {
-	ts := d.terms
+	ts := d.terms()
 	if len(ts) == 0 || len(ts) > 2 || ts[0].coef != 1 || len(ts[0].atoms) != 1 || ts[0].atoms[0].op != "floor" {
 		return Dim{}, false
 	}
@@ -374,10 +399,10 @@ func (d Dim) exactDiv(e Dim) (Dim, bool) {
 // CeilDiv returns ceil(d/e). A divisor that is no number must stand for a
 // positive one.
 func (d Dim) CeilDiv(e Dim) Dim {
-	if e.con && e.n < 0 {
+	if e.con() && e.n < 0 {
 		return d.MulN(-1).CeilDiv(e.MulN(-1))
 	}
-	if e.con {
+	if e.con() {
 		return d.AddN(e.n - 1).FloorDiv(e)
 	}
 	return d.Add(e).AddN(-1).FloorDiv(e)
@@ -388,7 +413,7 @@ func (d Dim) Mod(e Dim) Dim { return d.Sub(e.Mul(d.FloorDiv(e))) }
 
 // Max returns the larger; simplified when the difference is a known number.
 func (d Dim) Max(e Dim) Dim {
-	if diff := d.Sub(e); diff.con {
+	if diff := d.Sub(e); diff.con() {
 		if diff.n >= 0 {
 			return d
 		}
@@ -399,7 +424,7 @@ func (d Dim) Max(e Dim) Dim {
 
 // Min returns the smaller; simplified when the difference is a known number.
 func (d Dim) Min(e Dim) Dim {
-	if diff := d.Sub(e); diff.con {
+	if diff := d.Sub(e); diff.con() {
 		if diff.n <= 0 {
 			return d
 		}
@@ -411,21 +436,21 @@ func (d Dim) Min(e Dim) Dim {
 // CapOf reports that d is min(e, n) with a number n of at least 1: e, but no more
 // than n. Where such a d must equal e or be 1, as in broadcasting, it is e.
 func (d Dim) CapOf(e Dim) bool {
-	if d.con || len(d.terms) != 1 || d.terms[0].coef != 1 || len(d.terms[0].atoms) != 1 {
+	if d.con() || len(d.terms()) != 1 || d.terms()[0].coef != 1 || len(d.terms()[0].atoms) != 1 {
 		return false
 	}
-	m := d.terms[0].atoms[0]
-	return m.op == "min" && (m.a.con && m.a.n >= 1 && m.b.Equal(e) || m.b.con && m.b.n >= 1 && m.a.Equal(e))
+	m := d.terms()[0].atoms[0]
+	return m.op == "min" && (m.a.con() && m.a.n >= 1 && m.b.Equal(e) || m.b.con() && m.b.n >= 1 && m.a.Equal(e))
 }
 
 func opDim(op string, a, b Dim) Dim {
 	if !a.Known() || !b.Known() {
 		return Dim{}
 	}
-	if (op == "max" || op == "min") && a.text > b.text {
+	if (op == "max" || op == "min") && a.String() > b.String() {
 		a, b = b, a
 	}
-	at := &atom{op: op, a: a, b: b, text: op + "(" + a.text + "," + b.text + ")"}
+	at := &atom{op: op, a: a, b: b, text: op + "(" + a.String() + "," + b.String() + ")"}
 	if op == "floor" {
 		at.text = "floor(" + paren(a) + "/" + paren(b) + ")"
 	}
@@ -433,10 +458,10 @@ func opDim(op string, a, b Dim) Dim {
 }
 
 func paren(d Dim) string {
-	if d.con && d.n >= 0 || len(d.terms) == 1 && d.terms[0].coef == 1 && len(d.terms[0].atoms) == 1 {
-		return d.text
+	if d.con() && d.n >= 0 || len(d.terms()) == 1 && d.terms()[0].coef == 1 && len(d.terms()[0].atoms) == 1 {
+		return d.String()
 	}
-	return "(" + d.text + ")"
+	return "(" + d.String() + ")"
 }
 
 func floorDiv(a, b int64) int64 {
@@ -449,11 +474,11 @@ func floorDiv(a, b int64) int64 {
 
 // Bind replaces symbols by numbers; symbols without a binding stay.
 func (d Dim) Bind(bind map[string]int64) Dim {
-	if d.con || !d.Known() || len(bind) == 0 {
+	if d.con() || !d.Known() || len(bind) == 0 {
 		return d
 	}
 	sum := D(0)
-	for _, t := range d.terms {
+	for _, t := range d.terms() {
 		p := D(t.coef)
 		for _, a := range t.atoms {
 			p = p.Mul(a.bind(bind))

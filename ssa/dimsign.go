@@ -14,7 +14,7 @@ func (d Dim) NonNegative() bool { return d.atLeastZero(maxSignSteps) }
 const maxSignSteps = 3
 
 func (d Dim) atLeastZero(steps int) bool {
-	if d.con {
+	if d.con() {
 		return d.n >= 0
 	}
 	if !d.Known() {
@@ -23,7 +23,7 @@ func (d Dim) atLeastZero(steps int) bool {
 	if d.plainlyNonNegative() {
 		return true
 	}
-	for _, t := range d.terms {
+	for _, t := range d.terms() {
 		if steps > 0 && len(t.atoms) == 1 && t.atoms[0].op != "" && d.boundedBy(t, steps-1) {
 			return true
 		}
@@ -55,7 +55,7 @@ func (d Dim) boundedBy(t term, steps int) bool {
 
 // plainlyNonNegative reports that no coefficient and no atom is negative.
 func (d Dim) plainlyNonNegative() bool {
-	for _, t := range d.terms {
+	for _, t := range d.terms() {
 		if t.coef < 0 {
 			return false
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -81,7 +82,18 @@ type Graph struct {
 
 	values []*Value
 	nextN  int
+	mem    memory
 	index  atomic.Pointer[resultIndex] // of Results, if they are many
+}
+
+// memory is what nodes and values are cut from.
+type memory struct {
+	values slab.Of[Value]
+	nodes  slab.Of[Node]
+	lists  slab.Of[*Value]
+	attrs  slab.Of[Attr]
+	uses   slab.Of[Use]
+	at     slab.Of[int32]
 }
 
 // Value is one SSA value. It is defined by a node (Def != nil), by a constant
@@ -123,6 +135,9 @@ type Node struct {
 	Captures int      // how many of the last operands are captured values
 	Origin   any      // the importer's record of the node, for opaque nodes
 
+	// Sources are the model's nodes that a node computes which was made for execution; none for others. See [Node.Names].
+	Sources []NodeName
+
 	at       []int32                  // by operand: its position among the uses of the value
 	operator atomic.Pointer[Operator] // what Operator found last
 }
@@ -148,7 +163,7 @@ func (n *Node) Operator(find func(domain, name string) *Operator) *Operator {
 // copyTo makes m the node without operands, results and bodies, with attributes that are a copy already.
 func (n *Node) copyTo(m *Node, attrs []Attr) {
 	m.ID, m.Domain, m.Op, m.Overload, m.Name, m.Doc, m.Version, m.Opaque = n.ID, n.Domain, n.Op, n.Overload, n.Name, n.Doc, n.Version, n.Opaque
-	m.Attrs, m.BodyAttr, m.Captures, m.Origin = attrs, slices.Clone(n.BodyAttr), n.Captures, n.Origin
+	m.Attrs, m.BodyAttr, m.Captures, m.Origin, m.Sources = attrs, slices.Clone(n.BodyAttr), n.Captures, n.Origin, n.Sources
 	m.operator.Store(n.operator.Load())
 }
 
@@ -169,7 +184,8 @@ func (g *Graph) Value(id int) *Value { return g.values[id] }
 func (g *Graph) Values() []*Value { return g.values }
 
 func (g *Graph) newValue(name string, t Type) *Value {
-	v := &Value{ID: len(g.values), Name: name, Type: t}
+	v := g.mem.values.New()
+	v.ID, v.Name, v.Type = len(g.values), name, t
 	g.values = append(g.values, v)
 	return v
 }
@@ -230,9 +246,14 @@ func (g *Graph) InsertBefore(mark *Node, op string, in []*Value, numOut int, att
 }
 
 func (g *Graph) makeNode(op string, in []*Value, numOut int, attrs []Attr) *Node {
-	n := &Node{ID: g.nextN, Op: op, Attrs: slices.Clone(attrs), In: make([]*Value, 0, len(in)), at: make([]int32, 0, len(in)), Out: make([]*Value, 0, numOut)}
+	n := g.mem.nodes.New()
+	n.ID, n.Op, n.Attrs = g.nextN, op, g.mem.attrs.Copy(attrs)
+	n.In, n.at, n.Out = g.mem.lists.Make(len(in))[:0], g.mem.at.Make(len(in))[:0], g.mem.lists.Make(max(numOut, 1))[:0]
 	g.nextN++
 	for _, v := range in {
+		if v != nil && v.uses == nil {
+			v.uses = g.mem.uses.Make(1)[:0]
+		}
 		n.AddInput(v)
 	}
 	for i := range numOut {
@@ -452,23 +473,48 @@ func (n *Node) AddBody(attr string, g *Graph) {
 	n.BodyAttr = append(n.BodyAttr, attr)
 }
 
-// String names a node in messages: op, name, and domain if it is not the default.
-func (n *Node) String() string {
+// NodeName is what tells a node from others.
+type NodeName struct {
+	Domain, Op string
+	Name       string
+	Result     string // the first one's name, for a node without one of its own
+}
+
+// String names the node in messages: op, name, and domain if it is not the default.
+func (n NodeName) String() string {
 	s := n.Op
 	if n.Domain != "" {
 		s = n.Domain + "." + s
 	}
 	name := n.Name
-	if name == "" {
-		for _, o := range n.Out {
-			if o != nil {
-				name = "-> " + o.Name
-				break
-			}
-		}
+	if name == "" && n.Result != "" {
+		name = "-> " + n.Result
 	}
 	return fmt.Sprintf("%s %q", s, name)
 }
+
+// ownName is the node's, whatever it computes.
+func (n *Node) ownName() NodeName {
+	out := NodeName{Domain: n.Domain, Op: n.Op, Name: n.Name}
+	for _, o := range n.Out {
+		if o != nil {
+			out.Result = o.Name
+			break
+		}
+	}
+	return out
+}
+
+// Names are the model's nodes that a node computes: the node itself, or its Sources.
+func (n *Node) Names() []NodeName {
+	if len(n.Sources) > 0 {
+		return n.Sources
+	}
+	return []NodeName{n.ownName()}
+}
+
+// String names a node in messages: op, name, and domain if it is not the default.
+func (n *Node) String() string { return n.ownName().String() }
 
 // Walk calls f for the graph and every body inside it, outermost first.
 func (g *Graph) Walk(f func(*Graph)) {

@@ -66,7 +66,7 @@ func (f Format) Write(w io.Writer, g *Graph) (err error) {
 	defer rescue.Into(&err)
 	p := &printer{f: f}
 	p.graph(g, 0)
-	_, err = io.WriteString(w, p.sb.String())
+	_, err = io.WriteString(rescue.Writer(w), p.sb.String())
 	return err
 }
 

@@ -36,6 +36,8 @@ type Type struct {
 }
 
 // TensorOf returns a ranked tensor type.
+//
+//go:noinline
 func TensorOf(dt ndarray.DType, dims ...Dim) Type {
 	return Type{Kind: KindTensor, DType: dt, Ranked: true, Shape: dims}
 }
@@ -89,7 +91,7 @@ func (t Type) IsStatic() bool {
 	if t.Kind != KindTensor || !t.Ranked {
 		return false
 	}
-	return !slices.ContainsFunc(t.Shape, func(d Dim) bool { return !d.con || d.n < 0 })
+	return !slices.ContainsFunc(t.Shape, func(d Dim) bool { return !d.con() || d.n < 0 })
 }
 
 // NumElems returns the product of the dimensions (unknown if the rank is).
@@ -114,7 +116,7 @@ func (t Type) ByteSize() (int, bool) {
 	shape := room[:0]
 	for i := range t.Shape {
 		d := &t.Shape[i]
-		if !d.con || d.n < 0 {
+		if !d.con() || d.n < 0 {
 			return 0, false
 		}
 		shape = append(shape, int(d.n))
@@ -125,7 +127,18 @@ func (t Type) ByteSize() (int, bool) {
 
 // Equal reports that both types are the same, unknown dimensions matching
 // unknown dimensions.
-func (t Type) Equal(u Type) bool { return t.String() == u.String() }
+func (t Type) Equal(u Type) bool {
+	if t.Kind == KindTensor && u.Kind == KindTensor {
+		sameDim := func(d, e Dim) bool { return d.Equal(e) || !d.Known() && !e.Known() }
+		return t.DType == u.DType && t.Ranked == u.Ranked && t.Channels == u.Channels && (!t.Ranked || slices.EqualFunc(t.Shape, u.Shape, sameDim))
+	}
+	return t.String() == u.String()
+}
+
+// isOf reports that t is the type of a constant.
+func (t Type) isOf(c *Constant) bool {
+	return t.Kind == KindTensor && t.Ranked && t.DType == c.dtype && t.Channels == 0 && slices.EqualFunc(t.Shape, c.shape, func(d Dim, n int) bool { return d.Is(int64(n)) })
+}
 
 // Bind replaces symbols by numbers everywhere in the type.
 func (t Type) Bind(bind map[string]int64) Type {
@@ -233,7 +246,7 @@ func refineShape(a, b []Dim) (out []Dim, ok bool) {
 	for i, d := range a {
 		r, o := refineDim(d, b[i])
 		ok = ok && o
-		if r.con == d.con && r.text == d.text {
+		if r.Equal(d) || !r.Known() && !d.Known() {
 			continue
 		}
 		if &out[0] == &a[0] {
@@ -250,9 +263,9 @@ func refineDim(a, b Dim) (Dim, bool) {
 		return b, true
 	case !b.Known():
 		return a, true
-	case a.con && b.con:
+	case a.con() && b.con():
 		return a, a.n == b.n
-	case b.con:
+	case b.con():
 		return b, true
 	}
 	return a, true

@@ -159,7 +159,7 @@ func (f *forwardPart) segment(at, count int) int {
 // isCheap reports operators that take time in proportion to their elements.
 func isCheap(n *ssa.Node) bool {
 	o := ops.Of(n)
-	return o != nil && (o.Facts.IsElementwise() || o.Facts.Access != ops.Computes)
+	return o != nil && (o.Facts.IsElementwise() || o.Facts.IsMovement())
 }
 
 // apply gives the readers on the way back copies of what is not kept, ahead of the first of them.

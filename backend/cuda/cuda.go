@@ -111,6 +111,12 @@ func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ bac
 	return backend.Prepared{Kernel: &kernel{plan, e.machine}, Scratch: plan.Scratch, Absorbed: plan.Absorbed}, nil
 }
 
+// Fuses reports that there is a kernel for a product with its epilogue.
+func (e *executor) Fuses(n *ssa.Node) bool { return lower.Fuses(n) }
+
+// Groups reports that a node can be part of a group, which becomes one kernel.
+func (e *executor) Groups(n *ssa.Node) bool { return lower.Groups(n) }
+
 // Kernels are those that were compiled ahead.
 func (e *executor) Kernels() *kernels.Set { return e.machine.set }
 

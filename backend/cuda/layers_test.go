@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,7 +15,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// oneNode is a model of one node whose first operand is its input; others are constants, absent where nil.
+// oneNode is a model of one node, "Operator" or "domain/Operator", whose first operand is its input; others are constants, absent where nil.
 func oneNode(op string, results int, operands []*ndarray.Array, attrs ...ssa.Attr) *berth.Model {
 	g := ssa.NewGraph("one")
 	var in []*ssa.Value
@@ -28,7 +29,12 @@ func oneNode(op string, results int, operands []*ndarray.Array, attrs ...ssa.Att
 			in = append(in, g.AddConst(fmt.Sprintf("c%d", i), ssa.NewConstant(a)))
 		}
 	}
-	n := g.NewNode(op, in, results, attrs...)
+	domain, name, hasDomain := strings.Cut(op, "/")
+	if !hasDomain {
+		domain, name = "", op
+	}
+	n := g.NewNode(name, in, results, attrs...)
+	n.Domain = domain
 	for i, o := range n.Out {
 		o.Name = fmt.Sprintf("y%d", i)
 	}
@@ -138,6 +144,30 @@ func TestQuantize(t *testing.T) {
 		comparison(t, oneNode("QuantizeLinear", 1, []*ndarray.Array{x, scales, zero}, ssa.IntAttr("axis", 1)), x, 1, 0)
 		comparison(t, oneNode("DequantizeLinear", 1, []*ndarray.Array{zero, ndarray.Of([]float32{0.25}), nil}), zero, 1, 0)
 	}
+}
+
+// TestResize: all ways of weighting, one axis and two, larger and smaller; not-a-number reaches its neighbours alone.
+func TestResize(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	x := normal(rng, 2, 3, 7, 5)
+	x.SetFloat(0, math.NaN())
+	scales := func(list ...float32) *ndarray.Array { return ndarray.Of(list, len(list)) }
+	modes := []string{"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"}
+	for i, factors := range []*ndarray.Array{scales(1, 1, 2, 2), scales(1, 1, 0.6, 1), scales(1, 1, 3, 0.5), scales(1, 2, 1.5, 2.5)} {
+		for _, mode := range []string{"linear", "cubic"} {
+			attrs := []ssa.Attr{ssa.StringAttr("mode", mode), ssa.StringAttr("coordinate_transformation_mode", modes[i%len(modes)]),
+				ssa.IntAttr("antialias", int64(i/2)), ssa.IntAttr("exclude_outside", int64(i%2))}
+			changed := int64(0)
+			for k := range factors.Len() {
+				if factors.Float(k) != 1 {
+					changed++
+				}
+			}
+			comparison(t, oneNode("Resize", 1, []*ndarray.Array{x, nil, factors}, attrs...), x, changed, 1e-5)
+		}
+	}
+	sizes := []*ndarray.Array{x, nil, nil, ndarray.Of([]int64{9, 2}, 2)}
+	comparison(t, oneNode("Resize", 1, sizes, ssa.StringAttr("mode", "linear"), ssa.IntsAttr("axes", 3, 2)), x, 2, 1e-5)
 }
 
 // TestLpNormalization: rows of zeros stay zeros.

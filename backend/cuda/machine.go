@@ -29,6 +29,7 @@ type machine struct {
 	set     *kernels.Set
 	emitted map[content]weak.Pointer[emitted]
 	weights map[content]weak.Pointer[weight]
+	tensors map[uintptr]weak.Pointer[Tensor] // by the memory of the host that stands for them
 }
 
 // content is what identifies text and constants: elements of a file that is closed may be followed by others at their address.
@@ -47,6 +48,7 @@ func (m *machine) ready() error {
 			return
 		}
 		m.emitted, m.weights = map[content]weak.Pointer[emitted]{}, map[content]weak.Pointer[weight]{}
+		m.tensors = map[uintptr]weak.Pointer[Tensor]{}
 		m.set, m.failed = kernels.Load(m.dev)
 	})
 	return m.failed

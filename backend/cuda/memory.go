@@ -10,7 +10,6 @@ import (
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
-	"github.com/berth-onnx/berth/backend/cuda/internal/lower"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -21,26 +20,34 @@ import (
 //	           │ same offset      │ once a run   │ a copy for each launch
 //	device   arena ░░▓▓▓▓░░░░   inputs ▒▒▒▒   spare ···
 //
-// It is closed when the collector finds its session gone.
+// It is closed when the collector finds its session gone. What it asks of the device is in segment.go.
 type memory struct {
 	*held
-	machine  *machine
-	ctx      context.Context
-	arena    []byte
-	where    spans
-	inputs   []input
-	isWaited bool // copies to the host have been asked for
-	spares   int  // spare buffers in use by the present launch
-	late     []lateCopy
-	stats    stats
+	machine *machine
+	ctx     context.Context
+	arena   []byte
+	where   spans
+	inputs  []input
+	spares  int // spare buffers in use by the present node
+	late    []lateCopy
+	stats   stats
+
+	now    segment
+	outs   []stagedCopy
+	chunk  int   // of staging memory that is filled now
+	filled int64 // bytes of it
+	isBusy bool  // the device may be at work, for a run whose context has ended
 }
 
 // held is what is given back to the device.
 type held struct {
-	base   device.Pointer
-	bytes  int64
-	inputs []buffer
-	spare  []buffer
+	base       device.Pointer
+	bytes      int64
+	inputs     []buffer
+	spare      []buffer
+	staging    [][]byte
+	retired    []device.Pointer // given back when the present segment is done
+	recordings recordings
 }
 
 // buffer is memory of the device that is used again where it is large enough.
@@ -52,7 +59,8 @@ type buffer struct {
 // input is memory of the caller's that kernels read.
 type input struct {
 	data     []byte
-	isCopied bool // in this run
+	tensor   *Tensor // that the memory stands for, nil for ordinary memory
+	isCopied bool    // in this run: to the device, or from it if it is a tensor there
 }
 
 // lateCopy is a result outside the arena, which is copied to the host behind its launch.
@@ -64,6 +72,9 @@ type lateCopy struct {
 // stats counts what a session does.
 type stats struct {
 	Launches   int   // kernels that ran on the device
+	Graphs     int   // launches of graphs
+	Recorded   int   // graphs that were made
+	Waits      int   // for the device
 	HostNodes  int   // nodes that ran on the host
 	BytesIn    int64 // copied to the device
 	BytesOut   int64 // copied to the host
@@ -72,7 +83,8 @@ type stats struct {
 
 // String is a line.
 func (s *stats) String() string {
-	return fmt.Sprintf("%d launches, %d nodes on the host, %d bytes to the device, %d from it, %d inside it", s.Launches, s.HostNodes, s.BytesIn, s.BytesOut, s.BytesMoved)
+	return fmt.Sprintf("%d kernels, %d graphs of which %d are new, %d waits, %d nodes on the host, %d bytes to the device, %d from it, %d inside it",
+		s.Launches, s.Graphs, s.Recorded, s.Waits, s.HostNodes, s.BytesIn, s.BytesOut, s.BytesMoved)
 }
 
 func newMemory(m *machine, arena []byte) (*memory, error) {
@@ -90,11 +102,17 @@ func newMemory(m *machine, arena []byte) (*memory, error) {
 
 // free gives everything back. What a lost device says to it is of no use to anyone.
 func (h *held) free(d device.Device) {
-	list := append(append([]buffer{{h.base, h.bytes}}, h.inputs...), h.spare...)
-	for _, b := range list {
+	_ = h.recordings.forget(func(*recording) bool { return true })
+	for _, b := range append(append([]buffer{{h.base, h.bytes}}, h.inputs...), h.spare...) {
 		if b.at != 0 {
-			_ = d.Free(b.at)
+			h.retired = append(h.retired, b.at)
 		}
+	}
+	for _, p := range h.retired {
+		_ = d.Free(p)
+	}
+	for _, chunk := range h.staging {
+		_ = d.FreeHost(chunk)
 	}
 	*h = held{}
 }
@@ -109,7 +127,7 @@ func (m *memory) attach(arena []byte) error {
 	}
 	d := m.machine.dev
 	if m.base != 0 {
-		if err := d.Free(m.base); err != nil {
+		if err := errors.Join(m.recordings.forget(func(*recording) bool { return true }), d.Free(m.base)); err != nil {
 			return err
 		}
 		m.base = 0
@@ -129,6 +147,10 @@ type forgetter interface {
 
 // Begin starts a run.
 func (m *memory) Begin(ctx context.Context, arena []byte, values []ndarray.Value, inputs []int) error {
+	if err := m.settleWork(ctx); err != nil {
+		return err
+	}
+	m.recordings.run++
 	if len(arena) != len(m.arena) || len(arena) > 0 && &arena[0] != &m.arena[0] {
 		if err := m.attach(arena); err != nil {
 			return err
@@ -137,7 +159,9 @@ func (m *memory) Begin(ctx context.Context, arena []byte, values []ndarray.Value
 	m.ctx, m.stats = ctx, stats{}
 	m.where.clear()
 	m.inputs = m.inputs[:0]
-	m.eachArray(values, inputs, func(a *ndarray.Array) { m.inputs = append(m.inputs, input{data: a.Data}) })
+	m.eachArray(values, inputs, func(a *ndarray.Array) {
+		m.inputs = append(m.inputs, input{data: a.Data, tensor: m.machine.tensor(a.Data)})
+	})
 	m.machine.lock.Lock()
 	defer m.machine.lock.Unlock()
 	if f, ok := m.machine.dev.(forgetter); ok {
@@ -233,27 +257,13 @@ func (m *memory) join(k backend.Join, c *ops.Call) error {
 	return nil
 }
 
-// launch runs a node's kernels.
+// launch notes the launches of a node's kernels.
 func (m *memory) launch(d *kernel, c *ops.Call) error {
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
 	m.spares, m.late = 0, m.late[:0]
-	call, err := m.operands(d, c)
-	if err != nil {
+	if err := m.operands(d, c); err != nil {
 		return err
 	}
-	for _, step := range d.plan.Steps {
-		l, err := step(call)
-		if err != nil {
-			return err
-		}
-		l.Context = m.ctx
-		if err := m.machine.dev.Launch(l); err != nil {
-			return err
-		}
-		m.stats.Launches++
-		m.machine.launches.Add(1)
-	}
+	m.now.list = append(m.now.list, work{what: launches, kernel: d, in: len(c.In), out: len(c.Node.Out), node: c.Node})
 	return m.finish(c)
 }
 
@@ -264,58 +274,61 @@ func outAt(c *ops.Call, i int) ndarray.Value {
 	return c.Out[i]
 }
 
-// operands finds or makes the places of what a node reads and writes.
-func (m *memory) operands(k *kernel, c *ops.Call) (*lower.Call, error) {
-	out := &lower.Call{In: make([]kernels.Operand, len(c.In)), Out: make([]kernels.Operand, len(c.Node.Out))}
+// operands finds or makes the places of what a node reads and writes, and notes them: operands, results, workspace.
+func (m *memory) operands(k *kernel, c *ops.Call) error {
+	in := len(m.now.operands)
+	out := in + len(c.In)
+	for range len(c.In) + len(c.Node.Out) + 1 {
+		m.now.operands = append(m.now.operands, kernels.Operand{})
+	}
+	list := m.now.operands
 	for _, i := range k.plan.Reads {
 		if w := k.plan.Weights[i]; w.Base != 0 {
-			out.In[i] = w
+			list[in+i] = w
 			continue
 		}
 		a, ok := c.In[i].(*ndarray.Array)
 		if !ok || a == nil {
-			return nil, fmt.Errorf("operand %d is no tensor", i)
+			return fmt.Errorf("operand %d is no tensor", i)
 		}
 		at, err := m.forReading(a.Data)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out.In[i] = kernels.Operand{Base: at, Bytes: int64(len(a.Data))}
+		list[in+i] = kernels.Operand{Base: at, Bytes: int64(len(a.Data))}
 	}
-	for i := range out.Out {
+	for i := range c.Node.Out {
 		a, ok := outAt(c, i).(*ndarray.Array)
 		if !ok || a == nil {
 			continue
 		}
 		at, err := m.forWriting(a.Data)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out.Out[i] = kernels.Operand{Base: at, Bytes: int64(len(a.Data))}
+		list[out+i] = kernels.Operand{Base: at, Bytes: int64(len(a.Data))}
 	}
 	if n := k.plan.Scratch; n > 0 {
 		at, err := m.forWriting(c.Scratch[:n])
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(m.late) > 0 && &m.late[len(m.late)-1].to[0] == &c.Scratch[0] {
 			m.late = m.late[:len(m.late)-1] // nobody reads it
 		}
-		out.Scratch = kernels.Operand{Base: at, Bytes: n}
+		list[len(list)-1] = kernels.Operand{Base: at, Bytes: n}
 	}
-	return out, nil
+	return nil
 }
 
 // forReading is where the device has bytes, copied there if it has not.
 func (m *memory) forReading(data []byte) (device.Pointer, error) {
-	d := m.machine.dev
 	if len(data) == 0 {
 		return m.base, nil
 	}
 	if lo, ok := m.offset(data); ok {
 		err := m.where.each(lo, lo+int64(len(data)), onHost, func(lo, hi int64) error {
-			m.stats.BytesIn += hi - lo
-			return d.CopyIn(m.base+device.Pointer(lo), m.arena[lo:hi])
+			return m.copyIn(m.base+device.Pointer(lo), m.arena[lo:hi])
 		})
 		if err == nil {
 			m.settle(lo, lo+int64(len(data)), onHost)
@@ -333,8 +346,7 @@ func (m *memory) forReading(data []byte) (device.Pointer, error) {
 	if err != nil {
 		return 0, err
 	}
-	m.stats.BytesIn += int64(len(data))
-	return at, d.CopyIn(at, data)
+	return at, m.copyIn(at, data)
 }
 
 // settle marks the pieces of a range that are on one side as on both.
@@ -358,6 +370,9 @@ func within(whole, part []byte) (int64, bool) {
 // input copies an input at its first use.
 func (m *memory) input(i int) (device.Pointer, error) {
 	in := &m.inputs[i]
+	if in.tensor != nil {
+		return in.tensor.at, nil
+	}
 	for len(m.held.inputs) <= i {
 		m.held.inputs = append(m.held.inputs, buffer{})
 	}
@@ -369,8 +384,7 @@ func (m *memory) input(i int) (device.Pointer, error) {
 		return 0, err
 	}
 	in.isCopied = true
-	m.stats.BytesIn += int64(len(in.data))
-	return b.at, m.machine.dev.CopyIn(b.at, in.data)
+	return b.at, m.copyIn(b.at, in.data)
 }
 
 // enlarge makes a buffer large enough.
@@ -378,10 +392,10 @@ func (m *memory) enlarge(b *buffer, bytes int64) error {
 	if b.at != 0 && b.bytes >= bytes {
 		return nil
 	}
+	m.machine.lock.Lock()
+	defer m.machine.lock.Unlock()
 	if b.at != 0 {
-		if err := m.machine.dev.Free(b.at); err != nil {
-			return err
-		}
+		m.retired = append(m.retired, b.at) // what is noted may use it
 		*b = buffer{}
 	}
 	at, err := m.machine.dev.Alloc(bytes)
@@ -391,7 +405,7 @@ func (m *memory) enlarge(b *buffer, bytes int64) error {
 	return err
 }
 
-// take is a buffer for the present launch.
+// take is a buffer for the present node.
 func (m *memory) take(bytes int64) (device.Pointer, error) {
 	if m.spares == len(m.spare) {
 		m.spare = append(m.spare, buffer{})
@@ -425,15 +439,11 @@ func (m *memory) finish(c *ops.Call) error {
 		}
 	}
 	for _, l := range m.late {
-		m.stats.BytesOut += int64(len(l.to))
-		if err := m.machine.dev.CopyOut(l.to, l.from); err != nil {
+		if err := m.copyOut(l.to, l.from); err != nil {
 			return err
 		}
 	}
-	if len(m.late) > 0 {
-		return m.machine.dev.Wait(m.ctx)
-	}
-	return nil
+	return m.wait()
 }
 
 // Read copies to the host what the device has written.
@@ -449,29 +459,43 @@ func (m *memory) ReadBytes(data []byte) error { return errors.Join(m.fetch(data)
 func (m *memory) fetch(data []byte) error {
 	lo, ok := m.offset(data)
 	if !ok {
-		return nil
+		return m.fetchInput(data)
 	}
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
 	hi := lo + int64(len(data))
-	err := m.where.each(lo, hi, onDevice, func(lo, hi int64) error {
-		m.isWaited = true
-		m.stats.BytesOut += hi - lo
-		return m.machine.dev.CopyOut(m.arena[lo:hi], m.base+device.Pointer(lo))
-	})
+	err := m.where.each(lo, hi, onDevice, func(lo, hi int64) error { return m.copyOut(m.arena[lo:hi], m.base+device.Pointer(lo)) })
 	m.settle(lo, hi, onDevice)
 	return err
 }
 
-// wait waits for the copies that were asked for.
+// fetchInput asks for a copy of the tensor on the device that an input is.
+func (m *memory) fetchInput(data []byte) error {
+	for i := range m.inputs {
+		in := &m.inputs[i]
+		if in.tensor == nil || in.isCopied {
+			continue
+		}
+		if _, ok := within(in.data, data); ok {
+			in.isCopied = true
+			return m.copyOut(in.data, in.tensor.at)
+		}
+	}
+	return nil
+}
+
+// wait waits for the copies to the host that are noted.
 func (m *memory) wait() error {
-	if !m.isWaited {
+	if len(m.outs) == 0 {
 		return nil
 	}
-	m.isWaited = false
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
-	return m.machine.dev.Wait(m.ctx)
+	return m.flush()
+}
+
+// End waits for all that the run has asked for.
+func (m *memory) End() error {
+	err := m.flush()
+	clear(m.inputs) // so that no tensor is kept
+	m.inputs = m.inputs[:0]
+	return err
 }
 
 // Wrote notes what the host has written.
@@ -485,10 +509,21 @@ func (m *memory) wrote(data []byte) {
 	}
 }
 
+// Has reports that memory outside the arena stands for a tensor on the device.
+func (m *memory) Has(data []byte) bool { return m.machine.tensor(data) != nil }
+
 // Copy copies on the device what is there, and on the host what is not.
 func (m *memory) Copy(to, from []byte) error {
 	if len(to) == 0 || &to[0] == &from[0] {
 		return nil
+	}
+	if t := m.machine.tensor(to); t != nil {
+		m.spares = 0
+		source, err := m.forReading(from)
+		if err == nil {
+			m.copyInside(t.at, source, int64(len(to)))
+		}
+		return err
 	}
 	target, mirrored := m.offset(to)
 	source, isHere := m.offset(from)
@@ -501,15 +536,10 @@ func (m *memory) Copy(to, from []byte) error {
 		m.wrote(to)
 		return nil
 	}
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
 	if _, err := m.forReading(from); err != nil {
 		return err
 	}
-	m.stats.BytesMoved += n
-	if err := m.machine.dev.Copy(m.base+device.Pointer(target), m.base+device.Pointer(source), n); err != nil {
-		return errors.Join(err, m.ctx.Err())
-	}
+	m.copyInside(m.base+device.Pointer(target), m.base+device.Pointer(source), n)
 	m.where.set(target, target+n, onDevice)
 	return nil
 }

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,12 +57,15 @@ type app struct {
 	verbose     bool
 	shapeFlags  []string
 	dimFlags    []string
-	shapes      map[string][]int // read from shapeFlags
-	dims        map[string]int64 // read from dimFlags
+	limitFlags  []string
+	limitsGiven onnximport.Limits // read from limitFlags
+	shapes      map[string][]int  // read from shapeFlags
+	dims        map[string]int64  // read from dimFlags
 	threads     int
 	planner     string
 	schedule    string
 	seed        int64
+	seedGiven   bool
 	check       bool
 	dumpFile    string
 	data        string
@@ -67,9 +75,11 @@ type app struct {
 	accuracy    string         // fast or strict
 	timeout     time.Duration
 	ctx         context.Context // of the command, for opening models
-	cancel      func()          // ends the timeout's timer
+	cancel      func()          // ends watching the context, and the timeout's timer
+	temporary   *folders
 
 	dataRoot string
+	several  bool     // models: flags of opening may concern any of them
 	outputs  []string // files that flags name and that will be written
 	replaces string   // the one of them that may be the model itself
 
@@ -79,10 +89,64 @@ type app struct {
 	dump *berth.Dump
 }
 
+// grace is how long a command goes on after its timeout or a signal until the process is ended: everything looks at the
+// context far more often, but nothing that takes longer may keep a process alive.
+const grace = 700 * time.Millisecond
+
+// endProcess is os.Exit in the command, nil in tests.
+var endProcess func(code int)
+
+// watch ends the process when the command is still busy after its context and the grace. What is written is written completely
+// or not at all, whenever that is. stop ends watching.
+func (a *app) watch(ctx context.Context) (stop func() bool) {
+	if endProcess == nil {
+		return func() bool { return false }
+	}
+	return context.AfterFunc(ctx, func() {
+		time.Sleep(grace)
+		a.temporary.removeAll()
+		fmt.Fprintln(a.errOut, "berth:", a.whyEnded())
+		endProcess(exitFailed)
+	})
+}
+
+// whyEnded is the message of a command that its context ended.
+func (a *app) whyEnded() string {
+	if a.timeout > 0 && a.ctx != nil && errors.Is(a.ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Sprintf("stopped after %v (--timeout)", a.timeout)
+	}
+	return "interrupted"
+}
+
+// folders are temporary ones.
+type folders struct {
+	mu    sync.Mutex
+	paths []string
+}
+
+// make makes a folder. remove removes it.
+func (f *folders) make() (dir string, remove func(), err error) {
+	if dir, err = os.MkdirTemp("", "berth-*"); err != nil {
+		return "", nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.paths = append(f.paths, dir)
+	return dir, func() { os.RemoveAll(dir) }, nil
+}
+
+func (f *folders) removeAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, dir := range f.paths {
+		os.RemoveAll(dir)
+	}
+}
+
 // execute runs a command line and returns its exit code. Errors are printed on errOut.
 func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 	stdout := &checkedWriter{Writer: out}
-	a := &app{out: stdout, errOut: errOut}
+	a := &app{out: stdout, errOut: errOut, temporary: new(folders)}
 	err := a.execute(ctx, args)
 	if err == nil {
 		err = stdout.err
@@ -90,14 +154,11 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		fmt.Fprintln(errOut, "berth: interrupted")
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()), a.timeout > 0 && errors.Is(err, context.DeadlineExceeded):
+		fmt.Fprintln(errOut, "berth:", a.whyEnded())
 		return exitFailed
 	}
-	if a.timeout > 0 && errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("stopped after %v (--timeout)", a.timeout)
-	}
-	fmt.Fprintln(errOut, "berth:", err)
+	fmt.Fprintln(errOut, "berth:", plain(err.Error()))
 	return codeOf(err)
 }
 
@@ -173,6 +234,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.parallelSafe, "parallel-safe", false, "plan memory for every order of the nodes at once, also for independent nodes that run at the same time")
 	f.IntVar(&a.channelBlock, "channel-block", 0, "block of channels of a file that ONNX Runtime wrote at its highest optimization level: 16 if that machine had AVX-512, 8 if not (default what the file shows)")
 	f.StringVar(&a.dataRoot, "data-root", "", "folder besides the model's in which its external data may lie, links and hard links included")
+	f.StringArrayVar(&a.limitFlags, "limit", nil, "what a model that is trusted may cost, NAME=N (repeatable): "+strings.Join(slices.Sorted(maps.Keys(limitNames)), ", "))
 	f.Int64Var(&a.seed, "seed", 0, "seed of random inputs")
 	f.StringVar(&a.maxMemory, "max-memory", "", "memory that the process may use: 8GiB, 512MB, … (default three quarters of the machine's)")
 	f.StringVar(&a.optimizeFor, "optimize-for", "speed", "what kernels are chosen for: speed, or memory (no layout of weights that takes more than they do, tensors as the model has them)")
@@ -181,10 +243,10 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.check, "check", false, "verify the graph after every pass")
 	f.StringVar(&a.dumpFile, "dump", "", "write an HTML page with the graph after every pass")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		if err := checkIdle(c, "", idle[c.Name()]); err != nil {
+		if err := a.readFlags(c.Flags()); err != nil {
 			return err
 		}
-		if err := a.readFlags(c.Flags()); err != nil {
+		if err := cmp.Or(checkIdle(c), a.checkRoot()); err != nil {
 			return err
 		}
 		if a.timeout > 0 {
@@ -193,6 +255,8 @@ func (a *app) root() *cobra.Command {
 			c.SetContext(ctx)
 		}
 		a.ctx = a.memory.In(c.Context())
+		stop, cancel := a.watch(c.Context()), a.cancel
+		a.cancel = func() { stop(); cancel() }
 		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), a.memory.Bytes())) // garbage is collected before it fills the budget
 		return nil
 	}
@@ -238,7 +302,19 @@ func (a *app) printJSON(v any) error {
 }
 
 // note prints progress and warnings on standard error.
-func (a *app) note(format string, args ...any) { fmt.Fprintf(a.errOut, format+"\n", args...) }
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintln(a.errOut, plain(fmt.Sprintf(format, args...)))
+}
+
+// printf prints on standard output. Texts among the arguments may come from files.
+func (a *app) printf(format string, args ...any) {
+	for i, x := range args {
+		if s, ok := x.(string); ok {
+			args[i] = plain(s)
+		}
+	}
+	fmt.Fprintf(a.out, format, args...)
+}
 
 func (a *app) writeDump() error {
 	if a.dump == nil {

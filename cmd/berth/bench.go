@@ -30,8 +30,10 @@ type benchJSON struct {
 	ArenaBytes   int64   `json:"arena_bytes"`
 	WeightsBytes int64   `json:"weights_bytes"`
 	PeakRSS      int64   `json:"peak_rss_bytes"`
-	StartRSS     int64   `json:"start_rss_bytes"` // before the model was opened
+	StartRSS     int64   `json:"start_rss_bytes"` // when the model was opened
 	AllocsPerRun float64 `json:"allocs_per_run"`
+
+	grownRSS int64 // largest resident size above StartRSS
 
 	// PackedBytes are weights as kernels read them, by layout.
 	PackedBytes map[string]int64 `json:"packed_bytes"`
@@ -99,7 +101,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 		return err
 	}
 	defer r.Close()
-	startRSS := peakRSS()
+	startRSS, grown := residentNow(), growth()
 	start := time.Now()
 	m, err := a.model(model, false)
 	if err != nil {
@@ -108,6 +110,9 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	defer m.Close()
 	opened := time.Since(start)
 	have, err := a.inputsOf(model)
+	if err == nil {
+		err = cmp.Or(a.checkGiven(m, have), a.checkSeed(m, have))
+	}
 	if err != nil {
 		return err
 	}
@@ -126,6 +131,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 		}
 	}
 	res.PeakRSS = max(peakRSS(), res.StartRSS) // the kernel's counts are exact to a few pages a thread
+	res.grownRSS = grown()
 	if f.profile {
 		if err := a.holdAgainstLimits(ctx, &res); err != nil {
 			return err
@@ -146,6 +152,18 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	}
 	a.printBench(res, p.Plan())
 	return nil
+}
+
+// growth returns what says how much more than now was resident since, at most; where that is less than what was resident
+// before, it says how much more is at the end.
+func growth() func() int64 {
+	start, peak := residentNow(), peakRSS()
+	return func() int64 {
+		if p := peakRSS(); p > peak {
+			return p - start
+		}
+		return max(0, residentNow()-start)
+	}
 }
 
 // firstRun compiles a model, for sizes that it takes, and runs it once.
@@ -175,8 +193,10 @@ func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, secon
 	}
 	ts := make([]int64, 0, 1<<16)
 	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	if runtime.ReadMemStats(&before); before.NumGC > 0 { // else the first collection is far away, see delayCollector
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+	}
 	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
 	for len(ts) < 5 || time.Now().Before(end) && len(ts) < cap(ts) {
 		t := time.Now()
@@ -216,7 +236,7 @@ func (a *app) printBench(r benchJSON, p berth.PlanInfo) {
 	for _, row := range [][2]string{
 		{"median", durationText(r.MedianNanos)}, {"fastest", durationText(r.MinNanos)}, {"p99", durationText(r.P99Nanos)},
 		{"runs", fmt.Sprint(r.Runs)}, {"threads", fmt.Sprint(r.Threads)}, {"load and compile", durationText(r.LoadNanos)},
-		{"arena", bytesText(r.ArenaBytes)}, {"weights", bytesText(r.WeightsBytes)}, {"weights, packed", packedText(r.PackedBytes)}, {"peak RSS", bytesText(r.PeakRSS) + ", of which " + bytesText(r.StartRSS) + " before the model was opened"},
+		{"arena", bytesText(r.ArenaBytes)}, {"weights", bytesText(r.WeightsBytes)}, {"weights, packed", packedText(r.PackedBytes)}, {"peak RSS", bytesText(r.PeakRSS) + ", of which " + bytesText(r.StartRSS) + " when the model was opened"},
 		{"allocations per run", fmt.Sprintf("%.0f", r.AllocsPerRun)}, {"nodes on reference kernels", fmt.Sprint(p.ReferenceOps)},
 	} {
 		t.AppendRow([]any{row[0], row[1]})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/npy"
 	"github.com/berth-onnx/berth/internal/onnxruntime"
 	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ndarray"
@@ -36,7 +36,7 @@ type compareJSON struct {
 
 	TheirLoad int64   `json:"load_ns"`
 	LoadRatio float64 `json:"load_ratio"`
-	OurRSS    int64   `json:"berth_rss_bytes"` // largest resident size above that before the model was opened
+	OurRSS    int64   `json:"berth_rss_bytes"` // largest resident size above that when the model was opened
 	TheirRSS  int64   `json:"rss_bytes"`
 	RSSRatio  float64 `json:"rss_ratio"`
 
@@ -60,14 +60,15 @@ type compareRow struct {
 
 // rival is a comparison that goes on.
 type rival struct {
-	p   *onnxruntime.Process
-	dir string
+	p      *onnxruntime.Process
+	dir    string
+	remove func() // the folder
 }
 
 func (r *rival) Close() {
 	if r != nil {
 		r.p.Close()
-		os.RemoveAll(r.dir)
+		r.remove()
 	}
 }
 
@@ -80,21 +81,18 @@ func (a *app) startRival(ctx context.Context, f benchFlags) (*rival, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "berth-compare-")
+	dir, remove, err := a.temporary.make()
 	if err != nil {
 		p.Close()
 		return nil, err
 	}
-	return &rival{p, dir}, nil
+	return &rival{p, dir, remove}, nil
 }
 
 // checkCompare refuses flags that make no sense.
 func (f benchFlags) checkCompare() error {
-	switch {
-	case f.compare != "" && f.compare != "ort":
+	if f.compare != "" && f.compare != "ort" {
 		return usagef("--compare %s is not ort", f.compare)
-	case f.compare == "" && f.python != "":
-		return usagef("--python has no effect on bench without --compare ort")
 	}
 	return nil
 }
@@ -143,7 +141,7 @@ func (a *app) compareWith(ctx context.Context, r *rival, x subject, seconds floa
 	slices.Sort(ours)
 	slices.Sort(theirs)
 	c.Ours, c.Theirs = ours[len(ours)/2], theirs[len(theirs)/2]
-	c.TheirLoad, c.OurRSS, c.TheirRSS = opened.LoadNanos, res.PeakRSS-res.StartRSS, peak-opened.StartRSS
+	c.TheirLoad, c.OurRSS, c.TheirRSS = opened.LoadNanos, res.grownRSS, peak-opened.StartRSS
 	c.Ratio, c.LoadRatio, c.RSSRatio = quotient(c.Ours, c.Theirs), quotient(res.LoadNanos, c.TheirLoad), quotient(c.OurRSS, c.TheirRSS)
 	res.Compare = c
 	return a.compareNodes(ctx, r, x, res)
@@ -172,11 +170,11 @@ func (a *app) openRival(r *rival, x subject) (o onnxruntime.Opened, err error) {
 	for i, v := range x.args {
 		name := x.m.Inputs()[i].Name
 		t, ok := v.(*ndarray.Array)
-		if !ok || !npyHolds(t.DType) {
+		if !ok || !npy.Holds(t.DType) {
 			return o, fmt.Errorf("input %q is of a type that NumPy files do not hold, so ONNX Runtime can not be given it", name)
 		}
 		file := filepath.Join(r.dir, "input"+strconv.Itoa(len(inputs))+".npy")
-		if err := safefile.Write(file, func(w io.Writer) error { return writeNPY(w, t) }); err != nil {
+		if err := safefile.Write(file, func(w io.Writer) error { return npy.Write(w, t) }); err != nil {
 			return o, err
 		}
 		inputs[name] = file
@@ -263,7 +261,7 @@ func (a *app) printCompare(r benchJSON) {
 	if c == nil {
 		return
 	}
-	fmt.Fprintln(a.out)
+	a.printf("\n")
 	t := newTable(a.out, "", "berth", c.Runtime+" "+c.Version, "ratio")
 	alignRight(t, 2, 3, 4)
 	ratio := func(x float64) string { return fmt.Sprintf("%.2f", x) }
@@ -273,19 +271,19 @@ func (a *app) printCompare(r benchJSON) {
 	t.AppendRow([]any{"all nodes", durationText(c.OurNodes), durationText(c.TheirNodes), ratio(quotient(c.OurNodes, c.TheirNodes))})
 	t.AppendRow([]any{"matched nodes", durationText(c.OurMatched), durationText(c.TheirMatched), ratio(quotient(c.OurMatched, c.TheirMatched))})
 	t.Render()
-	fmt.Fprintln(a.out)
+	a.printf("\n")
 	const most, width = 30, 38
 	const line = "%10s %10s %6s  %-38s  %s\n"
-	fmt.Fprintf(a.out, line, "berth", "ort", "ratio", "nodes of berth", "nodes of "+c.Runtime)
+	a.printf(line, "berth", "ort", "ratio", "nodes of berth", "nodes of "+c.Runtime)
 	for _, row := range c.Rows[:min(len(c.Rows), most)] {
 		q := "-"
 		if row.Ratio > 0 {
 			q = ratio(row.Ratio)
 		}
-		fmt.Fprintf(a.out, line, timeOrDash(row.OurNs, row.Ours), timeOrDash(row.TheirNs, row.Theirs), q, listText(row.Ours, width), listText(row.Theirs, 48))
+		a.printf(line, timeOrDash(row.OurNs, row.Ours), timeOrDash(row.TheirNs, row.Theirs), q, listText(row.Ours, width), listText(row.Theirs, 48))
 	}
 	if n := len(c.Rows) - most; n > 0 {
-		fmt.Fprintf(a.out, "and %d rows more (--json has all)\n", n)
+		a.printf("and %d rows more (--json has all)\n", n)
 	}
 }
 
@@ -302,8 +300,8 @@ func listText(names []string, most int) string {
 	case 0:
 		return "-"
 	case 1:
-		return shortened(names[0], most)
+		return shortened(plain(names[0]), most)
 	}
 	more := fmt.Sprintf(" +%d", len(names)-1)
-	return shortened(names[0], most-len(more)) + more
+	return shortened(plain(names[0]), most-len(more)) + more
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"image"
+	imagepng "image/png"
 	"io"
 	"os"
 	"os/exec"
@@ -18,6 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/hostile"
+	"github.com/berth-onnx/berth/internal/npy"
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 // commandLines is the environment variable by which the test binary carries out command lines.
@@ -159,5 +165,107 @@ func TestBudgetOfBombs(t *testing.T) {
 			assert.Equal(t, exitFailed, got[2].code, got[2].text)
 			assert.Contains(t, got[2].text, "268435456; if the size is right, raise the limit (WithMaxMemory, --max-memory of the command)")
 		})
+	}
+}
+
+// sparse writes a file that begins with some bytes, and is zeros up to its size.
+func sparse(t *testing.T, name string, head []byte, size int64) string {
+	t.Helper()
+	path := writeTemp(t, t.TempDir(), name, head)
+	require.NoError(t, os.Truncate(path, int64(len(head))+size))
+	return path
+}
+
+// inputFiles are files with an array of float32 in every form that inputs come in.
+func inputFiles(t *testing.T, rows, columns int) map[string]string {
+	t.Helper()
+	size := 4 * int64(rows) * int64(columns)
+	var head bytes.Buffer
+	require.NoError(t, npy.Write(&head, ndarray.Must(ndarray.Float32, 0, 0)))
+	header := func(order string) []byte {
+		text := fmt.Sprintf("{'descr': '<f4', 'fortran_order': %s, 'shape': (%d, %d), }", order, rows, columns)
+		return append(head.Bytes()[:10:10], append([]byte(text), append(bytes.Repeat([]byte(" "), head.Len()-11-len(text)), '\n')...)...)
+	}
+	files := map[string]string{"npy": sparse(t, "x.npy", header("False"), size), "column-major": sparse(t, "x.npy", header("True"), size)}
+	var packed bytes.Buffer
+	z := zip.NewWriter(&packed)
+	w, err := z.Create("x.npy")
+	require.NoError(t, err)
+	_, err = w.Write(header("True"))
+	require.NoError(t, err)
+	for zeros := make([]byte, 1<<20); size > 0; size -= 1 << 20 {
+		_, err = w.Write(zeros[:min(size, 1<<20)])
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	files["npz"] = writeTemp(t, t.TempDir(), "x.npz", packed.Bytes())
+	size = 4 * int64(rows) * int64(columns)
+	pb := append(binary.AppendUvarint([]byte{1 << 3}, uint64(rows)), 1<<3)
+	pb = append(binary.AppendUvarint(pb, uint64(columns)), 2<<3, 1)
+	files["pb, packed"] = sparse(t, "x.pb", binary.AppendUvarint(append(pb[:len(pb):len(pb)], 9<<3|2), uint64(size)), size)
+	files["pb, a list"] = sparse(t, "x.pb", binary.AppendUvarint(append(pb[:len(pb):len(pb)], 4<<3|2), uint64(size)), size)
+	return files
+}
+
+// TestBudgetOfInputs: reading an input takes its bytes, or is refused before it takes them: by the budget, or by the type and shape
+// that the file tells of.
+func TestBudgetOfInputs(t *testing.T) {
+	model := textModel(t, `in %x: float32[R,5000] %y = ReduceMax(%x) [keepdims=0] out %y`)
+	other := textModel(t, `in %x: float32[R,4] %y = ReduceMax(%x) [keepdims=0] out %y`)
+	const refused = "268435456; if the size is right, raise the limit (WithMaxMemory, --max-memory of the command)"
+	for name, file := range inputFiles(t, 10000, 5000) { // 200 MB
+		got := carryOut(t, [][]string{{"run", other, "--input", "x=" + file, testLimit}, {"run", model, "--input", "x=" + file, testLimit}})
+		requireWithin(t, got)
+		assert.Equal(t, exitFailed, got[1].code, name)
+		assert.Contains(t, got[1].text, "holds float32[10000,5000]", name)
+		assert.Less(t, got[1].peak, got[0].peak+testBudget/4, "%s: the elements were read", name)
+		if name == "pb, a list" { // is converted, which takes as much again
+			assert.Equal(t, exitFailed, got[2].code, name)
+			assert.Contains(t, got[2].text, file, name)
+			assert.Contains(t, got[2].text, refused, name)
+		} else {
+			assert.Equal(t, exitDone, got[2].code, "%s: %s", name, got[2].text)
+		}
+	}
+	for name, file := range inputFiles(t, 15000, 5000) { // 300 MB
+		got := carryOut(t, [][]string{{"run", model, "--input", "x=" + file, testLimit}})
+		requireWithin(t, got)
+		assert.Equal(t, exitFailed, got[1].code, name)
+		assert.Contains(t, got[1].text, file, name)
+		assert.Contains(t, got[1].text, refused, name)
+		assert.Less(t, got[1].peak, got[0].peak+testBudget/4, "%s: memory was taken for what is refused", name)
+	}
+}
+
+// TestBudgetOfMedia: so do sound and images.
+func TestBudgetOfMedia(t *testing.T) {
+	sound, picture := textModel(t, `in %x: float32[1,S] %y = ReduceMax(%x) [keepdims=0] out %y`), textModel(t, `in %x: float32[1,3,H,W] %y = ReduceMax(%x) [keepdims=0] out %y`)
+	wav := func(seconds int) string {
+		head := []byte("RIFF\xff\xff\xff\xffWAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x80\x3e\x00\x00\x80\x3e\x00\x00\x01\x00\x08\x00data\xff\xff\xff\xff")
+		return sparse(t, "x.wav", head, int64(seconds)*16000)
+	}
+	png := func(width, height int) string {
+		var buf bytes.Buffer
+		e := imagepng.Encoder{CompressionLevel: imagepng.BestSpeed}
+		require.NoError(t, e.Encode(&buf, image.NewGray(image.Rect(0, 0, width, height))))
+		return writeTemp(t, t.TempDir(), "x.png", buf.Bytes())
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+	}{
+		{"sound", []string{sound, "--input", "x=" + wav(1800)}, exitDone},        // 230 MB of samples and tensor
+		{"much sound", []string{sound, "--input", "x=" + wav(2400)}, exitFailed}, // 307 MB
+		{"image", []string{picture, "--image", png(3000, 3000)}, exitDone},       // 108 MB of tensor
+		{"large image", []string{picture, "--image", png(5000, 5000)}, exitFailed},
+		{"scaled image", []string{picture, "--image", png(3000, 3000), "--shape", "x=1x3x100x9000"}, exitFailed}, // 864 MB between the scalings
+	} {
+		got := carryOut(t, [][]string{append([]string{"run", testLimit}, c.args...)})
+		requireWithin(t, got)
+		assert.Equal(t, c.code, got[1].code, "%s: %s", c.name, got[1].text)
+		if c.code == exitFailed {
+			assert.Contains(t, got[1].text, "raise the limit (WithMaxMemory, --max-memory of the command)", c.name)
+		}
 	}
 }

@@ -141,10 +141,10 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 	if len(differences) == 0 {
 		return nil
 	}
-	if v.res.Verified, err = v.asAccurate(ctx, in, made, written, largest); err != nil || v.res.Verified {
+	if v.res.Verified, err = v.withinRounding(ctx, in, written, largest); err != nil || v.res.Verified {
 		return err
 	}
-	if v.res.Verified, err = v.withinRounding(ctx, in, written, largest); err != nil || v.res.Verified {
+	if v.res.Verified, err = v.asAccurate(ctx, in, made, written, largest); err != nil || v.res.Verified {
 		return err
 	}
 	v.res.differed = true

@@ -33,11 +33,11 @@ func TestWithinRounding(t *testing.T) {
 			g, err := ssa.ParseGraph(`graph "g" { ` + c.graph + ` }`)
 			require.NoError(t, err)
 			m := berth.FromModule(&ssa.Module{Graph: g})
-			a := &app{out: io.Discard, errOut: io.Discard}
+			a := &app{out: io.Discard, errOut: io.Discard, ctx: t.Context()}
 			in := map[string]ndarray.Value{}
 			for i, p := range m.Inputs() {
 				shape, _ := p.Type.Static()
-				x, err := randomArray(ndarray.Float32, shape, 1, uint64(i), 0)
+				x, err := randomArray(t.Context(), ndarray.Float32, shape, 1, uint64(i))
 				require.NoError(t, err)
 				for j := range x.Len() {
 					x.SetFloat(j, x.Float(j)/60)
@@ -78,6 +78,10 @@ func TestVerification(t *testing.T) {
 		{name: "large inputs", model: `in %x: float32[4] const %k: float32[] = 100 %y = Min(%x, %k) out %y`, other: `in %x: float32[4] %y = Identity(%x) out %y`},
 		{name: "an intermediate result that overflows", model: `in %x: float32[4] const %k: float32[] = 1e+37 %a = Mul(%x, %k) %y = Div(%a, %k) out %y`,
 			other: `in %x: float32[4] %y = Identity(%x) out %y`, verified: true},
+		{name: "rounding that large inputs amplify", model: `in %x: float32[64] const %k: float32[] = 0.1 const %l: float32[] = 1010 %a = Mul(%x, %k) %b = Mul(%a, %l) %y = Sin(%b) out %y`,
+			other: `in %x: float32[64] const %k: float32[] = 101 %a = Mul(%x, %k) %y = Sin(%a) out %y`, verified: true},
+		{name: "more than rounding", model: `in %x: float32[64] const %k: float32[] = 101 %a = Mul(%x, %k) %y = Sin(%a) out %y`,
+			other: `in %x: float32[64] const %k: float32[] = 101.00005 %a = Mul(%x, %k) %y = Sin(%a) out %y`},
 		{name: "an empty batch", model: `in %x: float32[N,S,2] %y = Flatten(%x) out %y`,
 			other: `in %x: float32[N,S,2] %s = Shape(%x) [start=1, end=2] const %t: int64[1] = [2] %m = Mul(%s, %t) const %r: int64[1] = [-1] %u = Concat(%r, %m) [axis=0] %y = Reshape(%x, %u) out %y`},
 		{name: "a branch that no input takes", model: length + branches, other: length + branches, verified: true, notRun: `then_branch of If "y"`},
@@ -91,7 +95,7 @@ func TestVerification(t *testing.T) {
 				require.NoError(t, err)
 				return berth.FromModule(&ssa.Module{Graph: g})
 			}
-			a := &app{out: io.Discard, errOut: io.Discard, shapes: map[string][]int{}, dims: map[string]int64{}}
+			a := &app{out: io.Discard, errOut: io.Discard, ctx: t.Context(), shapes: map[string][]int{}, dims: map[string]int64{}}
 			f := optimizeFlags{tolerance: conformance.Tolerance{Rtol: 1e-3, Atol: 1e-4}}
 			var res optimizeJSON
 			require.NoError(t, a.newVerification(open(c.model), open(c.other), nil, f, &res).run(t.Context()))

@@ -77,15 +77,6 @@ func (a *app) compareCmd() *cobra.Command {
 			case f.train != "":
 				return atModel(args[0], a.compareTraining(c.Context(), args[0], f))
 			case f.instance != "":
-				if err := checkIdle(c, " of a bare instance", idleInstance); err != nil {
-					return err
-				}
-			case !f.run && !f.tape:
-				if err := checkIdle(c, " without --run or --tape-machine", []string{"seed"}); err != nil {
-					return err
-				}
-			}
-			if f.instance != "" {
 				return a.compareInstance(c.Context(), f)
 			}
 			return atModel(args[0], a.compare(c.Context(), args[0], f))
@@ -178,6 +169,9 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 		return err
 	}
 	defer m.Close()
+	if err := a.checkSeed(m, have); err != nil {
+		return err
+	}
 	rows, err := m.Compare(ctx, co, opts...)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
@@ -306,7 +300,7 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarr
 		if r.Err != nil || !runs {
 			continue
 		}
-		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, a.limits()))
+		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, a.kernels()))
 		if p != nil {
 			r.ProgramBytes = p.Plan().ArenaBytes
 		}
@@ -376,7 +370,7 @@ func (a *app) report(from origin, rows planRows, f compareFlags) error {
 		err = rows.csv(a.out, &from)
 	case f.markdown:
 		rows.table(a.out, s).RenderMarkdown()
-		fmt.Fprintf(a.out, "\n%s\n", from.markdown())
+		a.printf("\n%s\n", from.markdown())
 	default:
 		rows.print(a.out, s)
 	}

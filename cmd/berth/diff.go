@@ -35,6 +35,7 @@ func (a *app) diffCmd() *cobra.Command {
 }
 
 func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tolerance) error {
+	a.several = true
 	ma, have, opts, err := a.opened(pathA, false)
 	if err != nil {
 		return err
@@ -45,6 +46,9 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tol
 		return err
 	}
 	defer mb.Close()
+	if err := cmp.Or(a.checkModels([]string{pathA, pathB}, ma, mb), a.checkSeed(ma, have)); err != nil {
+		return err
+	}
 	var ta *berth.Trace
 	var in map[string]ndarray.Value
 	err = a.withRealisticSizes(ctx, ma, have, func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
@@ -94,9 +98,9 @@ func (a *app) diffTraces(ta, tb *berth.Trace, tol conformance.Tolerance) error {
 			return err
 		}
 	case res.Equal:
-		fmt.Fprintf(a.out, "no difference: %d values and %d outputs compared\n", res.Compared, len(ta.Outputs))
+		a.printf("no difference: %d values and %d outputs compared\n", res.Compared, len(ta.Outputs))
 	case res.Value != "":
-		fmt.Fprintf(a.out, "first difference: value %q of %s: %s\n", res.Value, res.Node, res.Difference)
+		a.printf("first difference: value %q of %s: %s\n", res.Value, res.Node, res.Difference)
 		a.printRanking(res.Ranking)
 	}
 	switch {
@@ -112,7 +116,7 @@ func (a *app) printRanking(rows []nodeDifference) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out, "\nwhere differences arise, by the scale of the tensors:")
+	a.printf("\nwhere differences arise, by the scale of the tensors:\n")
 	t := newTable(a.out, "node", "value", "difference", "of its operands")
 	alignRight(t, 3, 4)
 	for _, r := range rows {

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
 )
 
 // options turns the shared flags into options of the library. Files that the command is going to write, "" for none, are
@@ -26,26 +27,12 @@ func (a *app) options(outputs ...string) ([]berth.Option, error) {
 	if err := a.checkOutputs(append(outputs, a.dumpFile)...); err != nil {
 		return nil, err
 	}
-	opts := append(a.limits(), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule))
+	opts := append(a.kernels(), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule))
 	if a.check {
 		opts = append(opts, berth.WithCheck())
 	}
 	if a.parallelSafe {
 		opts = append(opts, berth.WithParallelSafe())
-	}
-	switch a.optimizeFor {
-	case "speed":
-	case "memory":
-		opts = append(opts, berth.WithOptimizeFor(berth.Memory))
-	default:
-		return nil, usagef("--optimize-for %s is neither speed nor memory", a.optimizeFor)
-	}
-	switch a.accuracy {
-	case "fast":
-	case "strict":
-		opts = append(opts, berth.WithAccuracy(berth.Strict))
-	default:
-		return nil, usagef("--accuracy %s is neither fast nor strict", a.accuracy)
 	}
 	if a.dumpFile != "" {
 		a.dump = &berth.Dump{}
@@ -61,6 +48,18 @@ func (a *app) options(outputs ...string) ([]berth.Option, error) {
 // limits are what an operation may use, whatever it is.
 func (a *app) limits() []berth.Option {
 	return []berth.Option{berth.WithThreads(a.threads), berth.WithMaxMemory(int64(a.memory))}
+}
+
+// kernels are the limits, and what decides which kernels run.
+func (a *app) kernels() []berth.Option {
+	opts := a.limits()
+	if a.optimizeFor == "memory" {
+		opts = append(opts, berth.WithOptimizeFor(berth.Memory))
+	}
+	if a.accuracy == "strict" {
+		opts = append(opts, berth.WithAccuracy(berth.Strict))
+	}
+	return opts
 }
 
 // memoryUnits are the suffixes of --max-memory, in bytes.
@@ -83,6 +82,7 @@ func (a *app) readFlags(set *pflag.FlagSet) (err error) {
 	if empty != nil {
 		return empty
 	}
+	a.seedGiven = set.Changed("seed")
 	if a.timeout < 0 {
 		return usagef("--timeout %v is negative", a.timeout)
 	}
@@ -108,9 +108,38 @@ func (a *app) readFlags(set *pflag.FlagSet) (err error) {
 		}
 		a.dims[d[:i]] = n
 	}
+	if err := a.readLimits(); err != nil {
+		return err
+	}
 	limit, err := parseMemory(a.maxMemory)
 	a.memory = ndarray.Budget(limit)
 	return err
+}
+
+// limitNames are what --limit calls the fields of [onnximport.Limits].
+var limitNames = map[string]func(l *onnximport.Limits, n int){
+	"nodes": func(l *onnximport.Limits, n int) { l.Nodes = n }, "depth": func(l *onnximport.Limits, n int) { l.Depth = n },
+	"call-depth": func(l *onnximport.Limits, n int) { l.CallDepth = n }, "name-bytes": func(l *onnximport.Limits, n int) { l.NameBytes = n },
+	"expanded": func(l *onnximport.Limits, n int) { l.Expanded = int64(n) },
+}
+
+// readLimits reads --limit.
+func (a *app) readLimits() error {
+	given := map[string]bool{}
+	for _, s := range a.limitFlags {
+		name, number, _ := strings.Cut(s, "=")
+		n, err := strconv.Atoi(number)
+		set := limitNames[name]
+		if set == nil || err != nil || n < 1 {
+			return usagef("--limit %q: want NAME=NUMBER; the names are %s", s, strings.Join(slices.Sorted(maps.Keys(limitNames)), ", "))
+		}
+		if given[name] {
+			return usagef("--limit gives %s twice", name)
+		}
+		given[name] = true
+		set(&a.limitsGiven, n)
+	}
+	return nil
 }
 
 // parseMemory reads --max-memory: a number with a unit, or of bytes; 0 for "".
@@ -152,8 +181,13 @@ func (a *app) checkChoices(all bool) error {
 			return usagef("there is no %s %q%s; there are %s", f.what, f.value, didYouMean(f.value, f.known), strings.Join(f.known, ", "))
 		}
 	}
-	if a.threads < 1 {
+	switch {
+	case a.threads < 1:
 		return usagef("--threads must be at least 1")
+	case a.optimizeFor != "speed" && a.optimizeFor != "memory":
+		return usagef("--optimize-for %s is neither speed nor memory", a.optimizeFor)
+	case a.accuracy != "fast" && a.accuracy != "strict":
+		return usagef("--accuracy %s is neither fast nor strict", a.accuracy)
 	}
 	return nil
 }
@@ -185,33 +219,6 @@ func onlyOnce(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		onlyOnce(sub)
 	}
-}
-
-// idle lists the shared flags that a command does not read. Giving one is a mistake.
-var idle = map[string][]string{
-	"optimize": {"optimize-for"},
-	"run":      {},
-	"verify":   {"shape", "dim", "seed", "channel-block"},
-	"compare":  {},
-	"inspect":  {"seed"},
-	"bench":    {},
-	"diff":     {},
-	"train":    {"channel-block", "parallel-safe"},
-	"models": {"shape", "dim", "threads", "planner", "schedule", "parallel-safe", "channel-block", "seed", "max-memory",
-		"optimize-for", "check", "dump"},
-}
-
-// idleInstance are the flags that a bare instance has no use for.
-var idleInstance = []string{"shape", "dim", "threads", "schedule", "channel-block", "seed", "max-memory", "optimize-for", "check", "dump", "data"}
-
-// checkIdle refuses flags that are given although the command does not read them.
-func checkIdle(c *cobra.Command, why string, names []string) error {
-	for _, name := range names {
-		if f := c.Flags().Lookup(name); f != nil && f.Changed {
-			return usagef("--%s has no effect on %s%s", name, c.Name(), why)
-		}
-	}
-	return nil
 }
 
 // didYouMean suggests the known name that is nearest to a wrong one, if one is near.

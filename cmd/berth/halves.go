@@ -12,7 +12,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Models that compute in 16-bit floats.
+// Models that compute in 16-bit floats, and scaled inputs, which may drive a model of any type to where it amplifies rounding.
 //
 // A float16 keeps 11 bits and a bfloat16 8, so every result is rounded by up to u = 2^-11 or 2^-8 of itself, and two correct ways
 // to compute the same differ by many u: how many depends on what the model does to small errors, not only on how deep it
@@ -28,6 +28,8 @@ import (
 //
 // both with the largest and with the mean square difference for e. The first finds lost range and digits, the second, which has
 // little to round, wrong arithmetic. Of integers and flags e is how many differ, and there is no u.
+//
+// With scaled inputs a model without 16-bit floats is held to the same: the yardstick is the original in float64, u is 2^-24.
 const (
 	halfTimes, halfUnits = 4, 8
 	wideTimes, wideUnits = 2, 4
@@ -36,10 +38,13 @@ const (
 // precision is the largest relative error of rounding to a type, and the distance of its smallest numbers.
 type precision struct{ unit, step float64 }
 
-// unitOf is the largest relative error of rounding to a 16-bit type.
+// unitOf is the largest relative error of rounding to a type that is widened.
 func unitOf(dt ndarray.DType) float64 {
-	if dt == ndarray.BFloat16 {
+	switch dt {
+	case ndarray.BFloat16:
 		return 0x1p-8
+	case ndarray.Float32:
+		return 0x1p-24
 	}
 	return 0x1p-11
 }
@@ -61,7 +66,7 @@ func leastPrecise(g *ssa.Graph) (p precision) {
 	return p
 }
 
-// wideModels are models with float32 for 16-bit floats: the original, with its constants as they are and rounded otherwise, and the
+// wideModels are models with a wider type: the original, with its constants as they are and rounded otherwise, and the
 // result.
 type wideModels struct{ original, nudged, result *berth.Model }
 
@@ -77,10 +82,10 @@ func (w *wideModels) Close() {
 type wideOutputs struct{ original, nudged, result map[string]ndarray.Value }
 
 // asAccurate decides by the bounds above whether the outputs got of the result pass, where the original gave want. It is false where the
-// model does not compute in 16-bit floats, where a tolerance is given, and where the models do not run in float32. Its only
-// error is a cancellation.
+// model does not compute in 16-bit floats and the inputs are not scaled, where a tolerance is given, and where the models do not run in
+// the wider type. Its only error is a cancellation.
 func (v *verification) asAccurate(ctx context.Context, in, got, want map[string]ndarray.Value, largest float64) (bool, error) {
-	if v.precision.unit == 0 || v.f.given {
+	if v.precision.unit == 0 && !v.scaled || v.f.given {
 		return false, nil
 	}
 	if v.wide == nil {
@@ -117,7 +122,11 @@ func (v *verification) outputAsAccurate(name string, got, want map[string]ndarra
 	if n, ok := distanceOf(wide.nudged[name], wide.original[name], want[name]); ok && isFinite(n.largest) {
 		r = distance{max(r.largest, n.largest), max(r.mean, n.mean)}
 	}
-	unit := v.precision.unit * scaleOf(wide.original[name])
+	unit := v.precision.unit
+	if unit == 0 {
+		unit = unitOf(ndarray.Float32)
+	}
+	unit *= scaleOf(wide.original[name])
 	return r.largest, v.sameNonFinite(got[name], want[name]) && d[1].within(r, halfTimes, halfUnits*unit) && d[2].within(r, wideTimes, wideUnits*unit)
 }
 
@@ -188,13 +197,13 @@ func (v *verification) sameNonFinite(got, want ndarray.Value) bool {
 	return true
 }
 
-// widened is a model with float32 in the place of 16-bit floats, and, if so, nudged constants.
+// widened is a model with the wider type in the place of its least precise one, and, if so, nudged constants.
 func (v *verification) widened(m *berth.Model, nudged bool) *berth.Model {
 	g := m.Graph()
-	w := widening{v.a.memory, nudged}
+	w := v.widening(nudged)
 	g.Walk(func(b *ssa.Graph) {
 		for _, x := range b.Values() {
-			x.Type = wideType(x.Type)
+			x.Type = w.typ(x.Type)
 			x.Const = w.constant(x.Const)
 		}
 		for _, n := range b.Nodes {
@@ -206,10 +215,24 @@ func (v *verification) widened(m *berth.Model, nudged bool) *berth.Model {
 	return berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputNames(m)})
 }
 
-// widening makes float32 of what is 16-bit floats.
+// widening makes float32 of what is 16-bit floats, or float64 of float32.
 type widening struct {
 	memory ndarray.Budget
+	to     ndarray.DType
 	nudged bool // constants are off by one rounding, upwards or downwards; not whole numbers, such as exponents
+}
+
+// widening is that of the model's least precise type.
+func (v *verification) widening(nudged bool) widening {
+	if v.precision.unit == 0 {
+		return widening{v.a.memory, ndarray.Float64, nudged}
+	}
+	return widening{v.a.memory, ndarray.Float32, nudged}
+}
+
+// widens reports a type that is replaced.
+func (w widening) widens(dt ndarray.DType) bool {
+	return isHalf(dt) || w.to == ndarray.Float64 && dt == ndarray.Float32
 }
 
 func outputNames(m *berth.Model) (names []string) {
@@ -221,12 +244,12 @@ func outputNames(m *berth.Model) (names []string) {
 
 func isHalf(dt ndarray.DType) bool { return dt == ndarray.Float16 || dt == ndarray.BFloat16 }
 
-func wideType(t ssa.Type) ssa.Type {
-	if isHalf(t.DType) {
-		t.DType = ndarray.Float32
+func (w widening) typ(t ssa.Type) ssa.Type {
+	if w.widens(t.DType) {
+		t.DType = w.to
 	}
 	if t.Elem != nil {
-		elem := wideType(*t.Elem)
+		elem := w.typ(*t.Elem)
 		t.Elem = &elem
 	}
 	return t
@@ -236,21 +259,23 @@ func wideType(t ssa.Type) ssa.Type {
 func (w widening) attr(a *ssa.Attr) {
 	switch a.Name {
 	case "to", "dtype", "output_dtype", "precision", "softmax_precision", "stash_type":
-		if a.Kind == ssa.AttrInt && (a.I == int64(ndarray.Float16) || a.I == int64(ndarray.BFloat16)) {
-			a.I = int64(ndarray.Float32)
+		if a.Kind == ssa.AttrInt && a.I >= 0 && a.I < int64(ndarray.NumDTypes) && w.widens(ndarray.DType(a.I)) {
+			a.I = int64(w.to)
 		}
 	}
-	a.Tensor, a.Type = w.constant(a.Tensor), wideType(a.Type)
+	a.Tensor, a.Type = w.constant(a.Tensor), w.typ(a.Type)
 }
 
 func (w widening) constant(c *ssa.Constant) *ssa.Constant {
-	if c == nil || !isHalf(c.DType()) {
+	if c == nil || !w.widens(c.DType()) {
 		return c
 	}
 	if one, ok := c.Splat(); ok {
-		return ssa.NewSplat(ndarray.Scalar(float32(w.element(one, 0))), c.Shape()...)
+		wide := ndarray.Must(w.to)
+		wide.SetFloat(0, w.element(one, 0))
+		return ssa.NewSplat(wide, c.Shape()...)
 	}
-	return ssa.NewLazy(ndarray.Float32, c.Shape(), func() (*ndarray.Array, error) {
+	return ssa.NewLazy(w.to, c.Shape(), func() (*ndarray.Array, error) {
 		a, err := c.ArrayIn(w.memory)
 		if err != nil {
 			return nil, err
@@ -260,9 +285,9 @@ func (w widening) constant(c *ssa.Constant) *ssa.Constant {
 	})
 }
 
-// array is an array of 16-bit floats in float32.
+// array is an array in the wider type.
 func (w widening) array(a *ndarray.Array) (*ndarray.Array, error) {
-	out, err := ndarray.NewIn(w.memory, ndarray.Float32, a.Shape...)
+	out, err := ndarray.NewIn(w.memory, w.to, a.Shape...)
 	if err != nil {
 		return nil, err
 	}
@@ -287,9 +312,10 @@ func (w widening) element(a *ndarray.Array, i int) float64 {
 // widenAll widens the tensors among inputs.
 func (v *verification) widenAll(in map[string]ndarray.Value) (out map[string]ndarray.Value, err error) {
 	out = maps.Clone(in)
+	w := v.widening(false)
 	for name, x := range in {
-		if a, ok := x.(*ndarray.Array); ok && isHalf(a.DType) && err == nil {
-			out[name], err = widening{memory: v.a.memory}.array(a)
+		if a, ok := x.(*ndarray.Array); ok && w.widens(a.DType) && err == nil {
+			out[name], err = w.array(a)
 		}
 	}
 	return out, err

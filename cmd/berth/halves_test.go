@@ -85,7 +85,7 @@ func TestHalves(t *testing.T) {
 				other, err = halfLayers(t, c.dtype, c.depth, c.wrong), nil
 			}
 			require.NoError(t, err)
-			a := &app{out: io.Discard, errOut: io.Discard, shapes: map[string][]int{}, dims: map[string]int64{}}
+			a := &app{out: io.Discard, errOut: io.Discard, ctx: t.Context(), shapes: map[string][]int{}, dims: map[string]int64{}}
 			var f optimizeFlags
 			f.tolerance.Rtol, f.tolerance.Atol, f.given = 1e-5, 1e-5, c.strict
 			var res optimizeJSON
@@ -113,7 +113,7 @@ func TestHalvesWidened(t *testing.T) {
 	m, err := berth.Open(path)
 	require.NoError(t, err)
 	defer m.Close()
-	v := verification{a: &app{threads: 1}, m: m}
+	v := verification{a: &app{threads: 1}, m: m, precision: leastPrecise(m.Graph())}
 	wide := v.widened(m, true)
 	defer wide.Close()
 	assert.NotContains(t, wide.Graph().String(), "float16")

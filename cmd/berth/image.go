@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"image"
 	_ "image/gif"  // decoder
 	_ "image/jpeg" // decoder
 	_ "image/png"  // decoder
+	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,7 +18,6 @@ import (
 	_ "golang.org/x/image/bmp" // decoder
 
 	"github.com/berth-onnx/berth"
-	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/preprocess"
 	"github.com/berth-onnx/berth/ssa"
@@ -47,6 +49,9 @@ func (f *imageFlags) add(c *cobra.Command) {
 
 // check reports flags that contradict each other, and those for images where there is no image.
 func (f *imageFlags) check(c *cobra.Command, inputs []string) error {
+	if c.Flags().Changed("scale") && (f.scale == 0 || math.IsNaN(f.scale) || math.Abs(f.scale) > math.MaxFloat32) {
+		return usagef("--scale %v: want a finite number other than 0", f.scale)
+	}
 	if f.boxed && f.cut {
 		return usagef("--letterbox and --crop exclude each other")
 	}
@@ -118,6 +123,12 @@ func (f *imageFlags) forInput(t ssa.Type) (preprocess.Image, error) {
 	case f.cut:
 		p.Fit = preprocess.Crop
 	}
+	switch {
+	case f.bgr && p.Channels == 1:
+		return p, usagef("--bgr has no effect on an input of one channel, %s", t)
+	case p.Fit != preprocess.Stretch && p.Width == 0 && p.Height == 0:
+		return p, usagef("--%s has no effect on %s, which takes an image as large as it is; give a size with --shape", word(f.boxed, "letterbox", "crop"), t)
+	}
 	return p, nil
 }
 
@@ -128,8 +139,8 @@ func numbers(flag, list string) (out []float32, err error) {
 	}
 	for _, s := range strings.Split(list, ",") {
 		v, err := strconv.ParseFloat(strings.TrimSpace(s), 32)
-		if err != nil {
-			return nil, usagef("--%s %q: want numbers, like 0.485,0.456,0.406", flag, list)
+		if err != nil || v-v != 0 {
+			return nil, usagef("--%s %q: want finite numbers, like 0.485,0.456,0.406", flag, list)
 		}
 		out = append(out, float32(v))
 	}
@@ -139,61 +150,55 @@ func numbers(flag, list string) (out []float32, err error) {
 // mostPixels is how large an image may be.
 const mostPixels = 1 << 28
 
-// imageBytes is about what a pixel takes: decoded, scaled, and as numbers in a tensor.
-const imageBytes = 32
+// decodedBytes is how much memory decoding takes for a pixel, at most, by format: of PNG 16 bits a channel, interlaced; of JPEG the
+// coefficients of four components, and what they are converted to.
+var decodedBytes = map[string]int64{"png": 16, "jpeg": 24, "gif": 2, "bmp": 4}
+
+// endingReader is a file that can not be read any more when the context has ended.
+type endingReader struct {
+	io.ReadSeeker
+	ctx context.Context
+}
+
+func (r endingReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.ReadSeeker.Read(p)
+}
 
 // readImage makes an input of an image file.
-func (f *imageFlags) readImage(file string, t ssa.Type, memory ndarray.Budget) (ndarray.Value, error) {
+func (f *imageFlags) readImage(r io.ReadSeeker, t ssa.Type, memory ndarray.Budget) (ndarray.Value, error) {
 	p, err := f.forInput(t)
 	if err != nil {
 		return nil, err
 	}
-	r, err := conformance.OpenRegular(file)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	cfg, _, err := image.DecodeConfig(r)
+	p.Budget = memory
+	cfg, format, err := image.DecodeConfig(r)
 	if err != nil {
 		return nil, err
 	}
 	if int64(cfg.Width)*int64(cfg.Height) > mostPixels {
 		return nil, fmt.Errorf("the image has %d x %d pixels", cfg.Width, cfg.Height)
 	}
-	if err := memory.Ask("the image", imageBytes*int64(cfg.Width)*int64(cfg.Height)); err != nil {
+	if err := memory.Ask("decoding the image", decodedBytes[format]*int64(cfg.Width)*int64(cfg.Height)); err != nil {
 		return nil, err
 	}
-	if _, err := r.Seek(0, 0); err != nil {
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
 	img, _, err := image.Decode(r)
 	if err != nil {
 		return nil, err
 	}
-	return p.Tensor(img)
+	return arrayOrNil(p.Tensor(img))
 }
 
-// soundCopies is how many times the size of its file a sound can take: samples of 8 bits become numbers of 32, by channel and
-// in a tensor.
-const soundCopies = 10
-
 // readSound makes an input of a WAVE file.
-func readSound(file string, t ssa.Type, memory ndarray.Budget) (ndarray.Value, error) {
-	r, err := conformance.OpenRegular(file)
+func readSound(r io.Reader, t ssa.Type, memory ndarray.Budget) (ndarray.Value, error) {
+	s, err := preprocess.ReadWAVIn(memory, r)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	info, err := r.Stat()
-	if err == nil {
-		err = memory.Ask("the sound", soundCopies*info.Size())
-	}
-	if err != nil {
-		return nil, err
-	}
-	s, err := preprocess.ReadWAV(r)
-	if err != nil {
-		return nil, err
-	}
-	return s.Tensor(t)
+	return arrayOrNil(s.Tensor(t))
 }

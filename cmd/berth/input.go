@@ -1,62 +1,168 @@
 package main
 
 import (
-	"archive/zip"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/npy"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// readInput reads NAME=FILE into the set of inputs. A .npz without a name gives
-// every input it has an entry for.
-func (a *app) readInput(m *berth.Model, spec string, images *imageFlags, in map[string]ndarray.Value) error {
+// readInput reads NAME=FILE. A .npz without a name gives every input it has an entry for. The result has no value that does not fit
+// its input: what a file says of type and shape is compared before its elements are read.
+func (a *app) readInput(m *berth.Model, spec string, images *imageFlags) (map[string]ndarray.Value, error) {
 	name, file, ok := splitInput(m, spec)
 	switch {
 	case !ok && strings.HasSuffix(spec, ".npz"):
-		if err := readNPZ(isInput(m), spec, a.memory, in); err != nil {
-			return fmt.Errorf("%s: %w", spec, err)
-		}
-		return nil
+		return a.readArchive(m, spec)
 	case !ok:
-		return usagef("--input %q: want NAME=FILE", spec)
+		return nil, usagef("--input %q: want NAME=FILE", spec)
 	}
 	port, err := inputPort(m, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if shape, given := a.shapes[name]; given {
-		port.Type = ssa.StaticTensor(port.Type.DType, shape...)
-	}
-	var v ndarray.Value
-	switch ext := strings.ToLower(filepath.Ext(file)); ext {
-	case ".npy":
-		v, err = readFileNPY(file, a.memory)
-	case ".npz":
-		all := map[string]ndarray.Value{}
-		if err = readNPZ(isInput(m), file, a.memory, all); err == nil && all[name] == nil {
-			err = fmt.Errorf("has no entry %q", name)
-		}
-		v = all[name]
-	case ".pb":
-		v, err = conformance.ReadTensor(file)
-	case ".wav":
-		v, err = readSound(file, port.Type, a.memory)
-	default:
-		if !isImage(ext) {
-			return usagef("--input %s: files of type %q are not understood (.npy, .npz, .pb, .wav, %s)", spec, ext, strings.Join(imageTypes, ", "))
-		}
-		v, err = images.readImage(file, port.Type, a.memory)
+	v, err := a.readFile(port, file, images)
+	if e := (*exitError)(nil); errors.As(err, &e) && e.code == exitUsage {
+		return nil, err
 	}
 	if err != nil {
-		return fmt.Errorf("input %q: %s: %w", name, file, err)
+		return nil, fmt.Errorf("input %q: %s: %w", name, file, err)
 	}
-	in[name] = v
-	return nil
+	return map[string]ndarray.Value{name: v}, nil
+}
+
+// readFile reads the value of one input.
+func (a *app) readFile(port berth.Port, file string, images *imageFlags) (v ndarray.Value, err error) {
+	shaped := port.Type
+	if shape, given := a.shapes[port.Name]; given {
+		shaped = ssa.StaticTensor(port.Type.DType, shape...)
+	}
+	ext := strings.ToLower(filepath.Ext(file))
+	if !isImage(ext) && !slices.Contains(arrayTypes, ext) {
+		return nil, usagef("--input %s=%s: files of type %q are not understood (%s, %s)", port.Name, file, ext, strings.Join(arrayTypes, ", "), strings.Join(imageTypes, ", "))
+	}
+	r, size, err := openInput(file)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	check := func(dt ndarray.DType, shape []int) error { return a.checkFits(port, dt, shape) }
+	switch ext {
+	case ".npy":
+		v, err = arrayOrNil(npy.Read(a.ctx, r, size, func(h npy.Header) error { return check(h.DType, h.Shape) }))
+	case ".npz":
+		var all map[string]*ndarray.Array
+		if all, _, err = npy.ReadArchive(a.ctx, r, size, a.wanted(func(name string) (berth.Port, bool) { return port, name == port.Name })); err == nil && all[port.Name] == nil {
+			err = fmt.Errorf("has no entry %q", port.Name)
+		}
+		v = all[port.Name]
+	case ".pb":
+		v, err = conformance.ReadTensor(a.ctx, r, size, check)
+	case ".wav":
+		v, err = readSound(endingReader{r, a.ctx}, shaped, a.memory)
+	default:
+		v, err = images.readImage(endingReader{r, a.ctx}, shaped, a.memory)
+	}
+	return v, err
+}
+
+// arrayTypes are the files with arrays or sound.
+var arrayTypes = []string{".npy", ".npz", ".pb", ".wav"}
+
+// openInput opens a file and returns how many bytes it has.
+func openInput(file string) (*os.File, int64, error) {
+	r, err := conformance.OpenRegular(file)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := r.Stat()
+	if err != nil {
+		r.Close()
+		return nil, 0, err
+	}
+	return r, info.Size(), nil
+}
+
+// arrayOrNil keeps a nil array from becoming a value that is not nil.
+func arrayOrNil(x *ndarray.Array, err error) (ndarray.Value, error) {
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// readArchive reads the arrays of an archive that are inputs of the model, and tells of others.
+func (a *app) readArchive(m *berth.Model, file string) (map[string]ndarray.Value, error) {
+	r, size, err := openInput(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	defer r.Close()
+	all, left, err := npy.ReadArchive(a.ctx, r, size, a.wanted(func(name string) (berth.Port, bool) {
+		port, err := inputPort(m, name)
+		return port, err == nil
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(all) == 0 {
+		return nil, usagef("--input %s: no array in it has the name of an input; the inputs are %s, the arrays %s", file, someOf(portNames(m)), someOf(left))
+	}
+	if len(left) > 0 {
+		a.note("berth: warning: %s: no input takes the arrays %s", file, someOf(left))
+	}
+	in := map[string]ndarray.Value{}
+	for name, x := range all {
+		in[name] = x
+	}
+	return in, nil
+}
+
+// wanted are the checks of arrays by the inputs that take them.
+func (a *app) wanted(port func(name string) (berth.Port, bool)) func(name string) func(npy.Header) error {
+	return func(name string) func(npy.Header) error {
+		p, ok := port(name)
+		if !ok {
+			return nil
+		}
+		return func(h npy.Header) error { return a.checkFits(p, h.DType, h.Shape) }
+	}
+}
+
+// checkFits reports an array that an input does not take, or that --shape or --dim contradicts.
+func (a *app) checkFits(p berth.Port, dt ndarray.DType, shape []int) error {
+	t := p.Type
+	if t.Kind != ssa.KindTensor {
+		return nil // an optional one takes a tensor, too; the run says what does not fit
+	}
+	if t.DType != ndarray.Undefined && dt != t.DType || !fits(p, shape) {
+		return fmt.Errorf("holds %s, the input is %s; give an array of that type and shape", ssa.StaticTensor(dt, shape...), t)
+	}
+	return a.contradiction(p, shape)
+}
+
+// someOf lists the first of some names.
+func someOf(names []string) string {
+	const most = 10
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+func portNames(m *berth.Model) (names []string) {
+	for _, p := range m.Inputs() {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // splitInput cuts NAME=FILE. Both may contain the sign: the cut is made after the
@@ -69,50 +175,4 @@ func splitInput(m *berth.Model, spec string) (name, file string, ok bool) {
 	}
 	name, file, ok = strings.Cut(spec, "=")
 	return name, file, ok && name != ""
-}
-
-func readFileNPY(file string, memory ndarray.Budget) (ndarray.Value, error) {
-	f, err := conformance.OpenRegular(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readNPY(f, memory)
-}
-
-// isInput reports names of a model's inputs.
-func isInput(m *berth.Model) func(name string) bool {
-	return func(name string) bool {
-		_, err := inputPort(m, name)
-		return err == nil
-	}
-}
-
-// readNPZ reads the arrays of an archive with names that are wanted.
-func readNPZ(wanted func(name string) bool, file string, memory ndarray.Budget, in map[string]ndarray.Value) error {
-	if err := conformance.CheckRegular(file); err != nil {
-		return err
-	}
-	z, err := zip.OpenReader(file)
-	if err != nil {
-		return err
-	}
-	defer z.Close()
-	for _, e := range z.File {
-		name := strings.TrimSuffix(e.Name, ".npy")
-		if !wanted(name) {
-			continue
-		}
-		r, err := e.Open()
-		if err != nil {
-			return err
-		}
-		a, err := readNPY(r, memory)
-		r.Close()
-		if err != nil {
-			return fmt.Errorf("%s: %w", e.Name, err)
-		}
-		in[name] = a
-	}
-	return nil
 }

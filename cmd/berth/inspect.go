@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -18,21 +18,24 @@ import (
 )
 
 type inspectFlags struct {
-	node string
-	html string
-	text bool
+	node    string
+	html    string
+	text    bool
+	backend string
 }
 
 func (a *app) inspectCmd() *cobra.Command {
 	var f inspectFlags
 	c := modelCommand("inspect MODEL", "Show what is in a model",
 		"Inspect prints inputs, outputs, operators, weights, the memory timeline and what is dynamic and why.\n"+
-			"It works on models that can not be run, too. --node shows one node; --html writes the memory map.",
+			"It works on models that can not be run, too. --node shows one node; --html writes the memory map.\n"+
+			"--backend cuda, or cuda-sim where there is no GPU, tells which nodes stay on the host, and what is copied for them.",
 		"  berth inspect model.onnx --shape x=1x3x224x224 --html map.html\n  berth inspect builtin:lstm-loop --text",
 		func(c *cobra.Command, model string) error { return a.inspect(c.Context(), model, f) })
 	c.Flags().StringVar(&f.node, "node", "", "show one node, by name or by one of its results")
 	c.Flags().StringVar(&f.html, "html", "", "write the memory map as a page")
 	c.Flags().BoolVar(&f.text, "text", false, "print the graph as text")
+	backendFlag(c, &f.backend)
 	a.dataFlag(c)
 	return c
 }
@@ -53,8 +56,10 @@ type inspectJSON struct {
 	Kernels   int              `json:"kernels"`       // distinct ones, of nodes with known shapes
 	Compiled  int              `json:"kernel_nodes"`  // nodes that run them
 	Copied    int64            `json:"loop_copy_bytes_per_iteration"`
-	Packed    map[string]int64 `json:"packed_bytes"` // weights as kernels read them, by layout
+	Unsized   int              `json:"dynamic_values"` // whose size is known only while running: in no figure
+	Packed    map[string]int64 `json:"packed_bytes"`   // weights as kernels read them, by layout
 	Dynamic   []dynamicJSON    `json:"dynamic"`
+	Device    *placementJSON   `json:"device,omitempty"` // with --backend of a device
 	Warnings  []string         `json:"warnings,omitempty"`
 }
 
@@ -74,6 +79,9 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if n := f.node != ""; n && (f.text || f.html != "") || f.text && f.html != "" {
 		return usagef("only one of --node, --text and --html can be shown")
 	}
+	if err := checkBackend(f.backend); err != nil {
+		return err
+	}
 	m, have, opts, err := a.opened(model, true, f.html)
 	if err != nil {
 		return err
@@ -83,13 +91,16 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if f.node != "" || f.text {
 		return a.inspectGraph(ctx, m, f, opts)
 	}
-	res, err := a.planned(ctx, model, m, opts)
+	res, err := a.described(ctx, model, m, opts)
 	if err != nil {
 		return err
 	}
-	if p, err := m.Compile(ctx, opts...); err == nil {
-		plan := p.Plan()
-		res.Kernels, res.Compiled, res.Packed, res.Program = plan.Kernels, plan.KernelNodes, plan.Packed, plan.ArenaBytes
+	if f.backend != "cpu" {
+		p, err := m.Compile(ctx, append(slices.Clip(opts), berth.WithBackend(f.backend))...)
+		if err != nil {
+			return err
+		}
+		res.Device = placement(p, f.backend)
 	}
 	if f.html != "" { // the same plan as Arena: no operators fused, no workspace
 		p, err := m.Compile(ctx, append(opts, berth.WithoutPasses(), berth.WithBackend("reference"))...)
@@ -105,6 +116,54 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	}
 	a.printInspect(res)
 	return nil
+}
+
+// described is what inspect says of a model: its contents, its memory plan and its compiled program. The program does not
+// depend on the plan: with a second core both are made at the same time, unless memory for both is lacking.
+func (a *app) described(ctx context.Context, model string, m *berth.Model, opts []berth.Option) (inspectJSON, error) {
+	if runtime.GOMAXPROCS(0) == 1 || a.dump != nil {
+		return a.describedInTurn(ctx, model, m, opts)
+	}
+	compiling, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		p   *berth.Program
+		err error
+	}
+	compiled := make(chan outcome, 1)
+	go func() {
+		p, err := m.Compile(compiling, opts...)
+		compiled <- outcome{p, err}
+	}()
+	res, unplanned, err := a.planned(ctx, model, m, opts)
+	if err != nil {
+		cancel()
+	}
+	program := <-compiled
+	if full := (*ops.MemoryError)(nil); errors.As(unplanned, &full) || errors.As(program.err, &full) {
+		return a.describedInTurn(ctx, model, m, opts)
+	}
+	res.compiled(program.p)
+	return res, err
+}
+
+// describedInTurn is described with one thing done after the other.
+func (a *app) describedInTurn(ctx context.Context, model string, m *berth.Model, opts []berth.Option) (inspectJSON, error) {
+	res, _, err := a.planned(ctx, model, m, opts)
+	if err != nil {
+		return res, err
+	}
+	p, _ := m.Compile(ctx, opts...) // a model that can not be run is described without
+	res.compiled(p)
+	return res, nil
+}
+
+// compiled adds what a compiled program tells, nil for a model that can not be run.
+func (r *inspectJSON) compiled(p *berth.Program) {
+	if p != nil {
+		plan := p.Plan()
+		r.Kernels, r.Compiled, r.Packed, r.Program = plan.Kernels, plan.KernelNodes, plan.Packed, plan.ArenaBytes
+	}
 }
 
 // inspectGraph prints the graph, or one node of it, whose neighbours do not depend on the order.
@@ -124,23 +183,23 @@ func (a *app) inspectGraph(ctx context.Context, m *berth.Model, f inspectFlags, 
 	return a.printText(g)
 }
 
-// planned describes the model and its memory plan, both from one lowering.
-func (a *app) planned(ctx context.Context, model string, m *berth.Model, opts []berth.Option) (res inspectJSON, err error) {
+// planned describes the model and its memory plan, both from one lowering. unplanned says why there is no plan.
+func (a *app) planned(ctx context.Context, model string, m *berth.Model, opts []berth.Option) (res inspectJSON, unplanned, err error) {
 	shown := false
-	row, failed := a.planOf(ctx, m, opts, func(g *ssa.Graph) { res, shown = a.describe(model, m, g), true })
+	row, unplanned := a.planOf(ctx, m, opts, func(g *ssa.Graph) { res, shown = a.describe(model, m, g), true })
 	res.Warnings = m.Warnings()
 	if !shown {
-		g, warnings, err := a.unfolded(ctx, m, failed)
+		g, warnings, err := a.unfolded(ctx, m, unplanned)
 		if err != nil {
-			return res, err
+			return res, unplanned, err
 		}
 		res = a.describe(model, m, g)
 		res.Warnings = warnings
 	}
-	if failed == nil {
-		res.Arena, res.Bound, res.Copied = row.ArenaBytes, row.LowerBound, row.LoopCopyBytes
+	if unplanned == nil {
+		res.Arena, res.Bound, res.Copied, res.Unsized = row.ArenaBytes, row.LowerBound, row.LoopCopyBytes, row.Dynamic
 	}
-	return res, nil
+	return res, unplanned, nil
 }
 
 // planOf is the plan of the planner and order asked for, or else of the defaults, if there is one: the arena that every
@@ -215,19 +274,23 @@ func whyDynamic(n *ssa.Node) (why string, starts bool) {
 }
 
 func (a *app) printInspect(r inspectJSON) {
-	fmt.Fprintf(a.out, "%s\n", r.Model)
+	a.printf("%s\n", r.Model)
 	t := newTable(a.out, "port", "name", "type")
 	appendPorts(t, "input", r.Inputs)
 	appendPorts(t, "output", r.Outputs)
 	t.Render()
-	fmt.Fprintf(a.out, "\n%d nodes, weights %s, %s FLOPs, arena %s (lower bound %s)\n\n", r.Nodes, bytesText(r.Weights), countText(r.FLOPs), bytesText(r.Arena), bytesText(r.Bound))
+	a.printf("\n%d nodes, weights %s, %s FLOPs, arena %s (lower bound %s)\n\n", r.Nodes, bytesText(r.Weights), countText(r.FLOPs), bytesText(r.Arena), bytesText(r.Bound))
+	if r.Unsized > 0 {
+		a.printf("%s\n\n", unsizedText(r.Unsized))
+	}
 	if r.Copied > 0 {
-		fmt.Fprintf(a.out, "loops: one iteration copies up to %s\n\n", bytesText(r.Copied))
+		a.printf("loops: one iteration copies up to %s\n\n", bytesText(r.Copied))
 	}
 	if r.Compiled > 0 {
-		fmt.Fprintf(a.out, "compiled: %d nodes run %d distinct kernels; arena with workspace, operators fused, %s; weights packed: %s\n\n",
+		a.printf("compiled: %d nodes run %d distinct kernels; arena with workspace, operators fused, %s; weights packed: %s\n\n",
 			r.Compiled, r.Kernels, bytesText(r.Program), packedText(r.Packed))
 	}
+	a.printPlacement(r.Device)
 	byCount := func(x, y string) int { return cmp.Or(r.Operators[y]-r.Operators[x], cmp.Compare(x, y)) }
 	t = newTable(a.out, "operator", "nodes")
 	alignRight(t, 2)
@@ -236,7 +299,7 @@ func (a *app) printInspect(r inspectJSON) {
 	}
 	t.Render()
 	if len(r.Dynamic) > 0 {
-		fmt.Fprintln(a.out, "\nsizes known only while running start at:")
+		a.printf("\nsizes known only while running start at:\n")
 		t = newTable(a.out, "value", "node", "type", "why")
 		for _, d := range r.Dynamic {
 			t.AppendRow([]any{d.Value, d.Node, d.Type, d.Why})
@@ -244,6 +307,6 @@ func (a *app) printInspect(r inspectJSON) {
 		t.Render()
 	}
 	for _, w := range r.Warnings {
-		fmt.Fprintln(a.out, "warning:", w)
+		a.printf("warning: %s\n", w)
 	}
 }

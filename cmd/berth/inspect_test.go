@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,7 +16,7 @@ import (
 
 func TestInspectJSON(t *testing.T) {
 	m := object(t, ok(t, "inspect", "builtin:lstm-loop", "--json"),
-		"model", "opsets", "inputs", "outputs", "nodes", "operators", "weight_bytes", "flops", "arena_bytes", "lower_bound_bytes", "dynamic", "program_bytes", "kernels", "kernel_nodes", "packed_bytes", "loop_copy_bytes_per_iteration")
+		"model", "opsets", "inputs", "outputs", "nodes", "operators", "weight_bytes", "flops", "arena_bytes", "lower_bound_bytes", "dynamic", "program_bytes", "kernels", "kernel_nodes", "packed_bytes", "loop_copy_bytes_per_iteration", "dynamic_values")
 	assert.Equal(t, map[string]any{"": 18.0}, m["opsets"])
 	assert.Equal(t, map[string]any{"name": "x", "type": "float32[16,1,32]"}, m["inputs"].([]any)[0])
 	assert.Equal(t, map[string]any{"name": "all", "type": "float32[16,1,48]"}, m["outputs"].([]any)[2])
@@ -98,5 +99,50 @@ func TestInspectArena(t *testing.T) {
 		rows := object(t, ok(t, "compare", "builtin:inception", "--json", "--planner", "auto", "--schedule", c.order))["planners"].([]any)
 		assert.Equal(t, rows[0].(map[string]any)["arena_bytes"], m["arena_bytes"], c.order)
 		assert.Positive(t, m["arena_bytes"])
+	}
+}
+
+// TestInspectPlacement: what stays on the host of a program for a device, and what is copied for it.
+func TestInspectPlacement(t *testing.T) {
+	m := object(t, ok(t, "inspect", "builtin:lstm-loop", "--backend", "cuda-sim", "--json"))
+	d := m["device"].(map[string]any)
+	hasFields(t, d, "backend", "arena_bytes", "device_nodes", "host_nodes", "copies")
+	assert.Positive(t, d["device_nodes"])
+	assert.Empty(t, d["host_nodes"])
+	assert.Empty(t, d["copies"])
+
+	g := ssa.NewGraph("sorted")
+	x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 100))
+	exp := g.NewNode("Exp", []*ssa.Value{x}, 1)
+	k := g.AddConst("k", ssa.NewConstant(ndarray.Of([]int64{10}, 1)))
+	top := g.NewNode("TopK", []*ssa.Value{exp.Out[0], k}, 2)
+	y := g.NewNode("Exp", []*ssa.Value{top.Out[0]}, 1)
+	for i, v := range []*ssa.Value{exp.Out[0], top.Out[0], top.Out[1], y.Out[0]} {
+		v.Name = []string{"e", "values", "places", "y"}[i]
+	}
+	g.Results = []*ssa.Value{y.Out[0], top.Out[1]}
+	file := filepath.Join(t.TempDir(), "sorted.onnx")
+	require.NoError(t, onnxexport.Save(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}}, file, onnxexport.Options{}))
+	d = object(t, ok(t, "inspect", file, "--backend", "cuda-sim", "--json"))["device"].(map[string]any)
+	assert.Equal(t, map[string]any{"TopK": 1.0}, d["host_nodes"])
+	assert.EqualValues(t, 2, d["device_nodes"])
+	require.Len(t, d["copies"], 1)
+	c := d["copies"].([]any)[0].(map[string]any)
+	assert.EqualValues(t, 400, c["to_host_bytes"])
+	assert.EqualValues(t, 40, c["to_device_bytes"], "the places are read by nobody on the device")
+	text := ok(t, "inspect", file, "--backend", "cuda-sim")
+	assert.Contains(t, text, "2 nodes on the device, 1 on the host")
+	fails(t, 2, []string{"no backend"}, "inspect", file, "--backend", "abacus")
+}
+
+// TestInspectOnOneCore compares what is made at the same time with what is made in turn.
+func TestInspectOnOneCore(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	for _, args := range [][]string{{"builtin:lstm-loop"}, {"builtin:heads"}, {"builtin:heads", "--dim", "N=2", "--dim", "S=3"}} {
+		args = append([]string{"inspect", "--json"}, args...)
+		runtime.GOMAXPROCS(2)
+		together := ok(t, args...)
+		runtime.GOMAXPROCS(1)
+		assert.Equal(t, ok(t, args...), together, args)
 	}
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -24,7 +27,7 @@ func (a *app) printText(g *ssa.Graph) error {
 	if a.json {
 		return a.printJSON(map[string]string{"graph": g.String()})
 	}
-	_, err := fmt.Fprintln(a.out, g)
+	_, err := fmt.Fprintln(a.out, g) // the text form quotes names
 	return err
 }
 
@@ -44,7 +47,7 @@ func (a *app) inspectNode(g *ssa.Graph, name string) error {
 	if a.json {
 		return a.printJSON(res)
 	}
-	fmt.Fprintln(a.out, res.Node)
+	a.printf("%s\n", res.Node)
 	t := newTable(a.out, "", "value", "type")
 	appendPorts(t, "operand %d", res.Operands)
 	appendPorts(t, "result %d", res.Results)
@@ -112,4 +115,92 @@ func attrText(at ssa.Attr) string {
 	}
 	return fmt.Sprint(map[ssa.AttrKind]any{ssa.AttrInt: at.I, ssa.AttrFloat: at.F, ssa.AttrString: at.S,
 		ssa.AttrInts: at.Ints, ssa.AttrFloats: at.Floats, ssa.AttrType: at.Type}[at.Kind])
+}
+
+// placementJSON says where the nodes of a program run that was compiled for a device. Bytes are those of one execution of each node; those that are
+// known only while running are not among them.
+type placementJSON struct {
+	Backend string         `json:"backend"`
+	Arena   int64          `json:"arena_bytes"`
+	Nodes   int            `json:"device_nodes"`
+	Host    map[string]int `json:"host_nodes"` // by operator
+	Copies  []copyJSON     `json:"copies"`
+}
+
+// copyJSON is what is copied for one node of the host.
+type copyJSON struct {
+	Node     string `json:"node"`
+	ToHost   int64  `json:"to_host_bytes"`
+	ToDevice int64  `json:"to_device_bytes"`
+}
+
+// placement follows values from the steps that make them to those that read them; views lie where their operand does.
+func placement(p *berth.Program, backend string) *placementJSON {
+	res := &placementJSON{Backend: backend, Arena: p.Plan().ArenaBytes, Host: map[string]int{}, Copies: []copyJSON{}}
+	onDevice, bytes, read := map[string]bool{}, map[string]int64{}, map[string]bool{}
+	isDevice := func(s berth.Step) bool { return s.IsJoin() || s.Choice().Algorithm == "device" }
+	p.Steps(func(s berth.Step) {
+		for i, name := range s.Results() {
+			onDevice[name] = s.Kernel() && isDevice(s) || !s.Kernel() && len(s.Operands()) > 0 && onDevice[s.Operands()[0]]
+			bytes[name] = s.ResultBytes()[i]
+		}
+		if s.Kernel() && isDevice(s) {
+			res.Nodes++
+			for _, name := range s.Operands() {
+				read[name] = true
+			}
+		}
+	})
+	p.Steps(func(s berth.Step) {
+		if !s.Kernel() || isDevice(s) {
+			return
+		}
+		res.Host[s.Op()]++
+		c := copyJSON{Node: s.Node()}
+		for _, name := range s.Operands() {
+			if onDevice[name] {
+				c.ToHost += max(bytes[name], 0)
+			}
+		}
+		for _, name := range s.Results() {
+			if read[name] {
+				c.ToDevice += max(bytes[name], 0)
+			}
+		}
+		if c.ToHost+c.ToDevice > 0 {
+			res.Copies = append(res.Copies, c)
+		}
+	})
+	return res
+}
+
+// printPlacement prints what stays on the host, and the copies.
+func (a *app) printPlacement(p *placementJSON) {
+	if p == nil {
+		return
+	}
+	host := 0
+	for _, n := range p.Host {
+		host += n
+	}
+	fmt.Fprintf(a.out, "%s: %d nodes on the device, %d on the host; arena on the device %s\n\n", p.Backend, p.Nodes, host, bytesText(p.Arena))
+	if host == 0 {
+		return
+	}
+	t := newTable(a.out, "operator on the host", "nodes")
+	alignRight(t, 2)
+	for _, op := range slices.Sorted(maps.Keys(p.Host)) {
+		t.AppendRow([]any{op, p.Host[op]})
+	}
+	t.Render()
+	if len(p.Copies) > 0 {
+		fmt.Fprintln(a.out, "\ncopies for them, of one execution:")
+		t = newTable(a.out, "node", "to the host", "to the device")
+		alignRight(t, 2, 3)
+		for _, c := range p.Copies {
+			t.AppendRow([]any{c.Node, bytesText(c.ToHost), bytesText(c.ToDevice)})
+		}
+		t.Render()
+	}
+	fmt.Fprintln(a.out)
 }

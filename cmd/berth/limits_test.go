@@ -1,12 +1,19 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/onnxexport"
+	"github.com/berth-onnx/berth/internal/shareddata"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -38,4 +45,98 @@ func TestLimits(t *testing.T) {
 		fails(t, exitUsage, []string{"--max-memory", bad}, "run", small, "--max-memory", bad)
 	}
 	fails(t, exitUsage, []string{"--timeout"}, "run", small, "--timeout", "-1s")
+}
+
+// TestLimitsOfModels: what a model may cost is raised and lowered by the flag that the error names.
+func TestLimitsOfModels(t *testing.T) {
+	deep := `%y0 = Neg(%x) `
+	for i := range 12 {
+		deep = fmt.Sprintf(`%%y%d = If(%%c | %%c, %%x) { then_branch: graph "t" { in %%c: bool[] in %%x: float32[2] %s out %%y%d } else_branch: graph "e" { in %%c: bool[] in %%x: float32[2] %%e = Exp(%%x) out %%e } } `, i+1, deep, i)
+	}
+	path := textModel(t, `in %c: bool[] in %x: float32[2] `+deep+` out %y12`)
+	o := fails(t, exitModel, []string{path, "bodies nest deeper than 10", "--limit depth=N"}, "run", path)
+	assert.Empty(t, o.out)
+	ok(t, "run", path, "--limit", "depth=20")
+	fails(t, exitModel, []string{path, "longer than 1 bytes", "--limit name-bytes=N"}, "run", path, "--limit", "depth=20", "--limit", "name-bytes=1")
+	fails(t, exitModel, []string{path, "more than 3 nodes", "--limit nodes=N"}, "run", path, "--limit", "depth=20", "--limit", "nodes=3")
+	for _, bad := range [][]string{{"--limit", "depth"}, {"--limit", "depth=0"}, {"--limit", "width=3"}, {"--limit", "depth=3", "--limit", "depth=4"}} {
+		fails(t, exitUsage, []string{"--limit"}, append([]string{"run", path}, bad...)...)
+	}
+	fails(t, exitUsage, []string{"--limit has no effect on builtin:mlp"}, "run", "builtin:mlp", "--limit", "nodes=3")
+}
+
+// TestDeclaredZero: a dimension that is declared to be 0 is 0.
+func TestDeclaredZero(t *testing.T) {
+	path := textModel(t, `in %x: float32[0,3] %y = Exp(%x) out %y`)
+	for _, port := range []string{"inputs", "outputs"} {
+		assert.Equal(t, "float32[0,3]", object(t, ok(t, "inspect", path, "--json"))[port].([]any)[0].(map[string]any)["type"])
+	}
+	assert.Contains(t, ok(t, "run", path), "float32[0 3]")
+	fails(t, exitUsage, []string{"--shape x: the input is float32[0,3]"}, "run", path, "--shape", "x=2x3")
+}
+
+// TestOptimizeWithoutOutputs: nothing of a model without outputs would be left, and ONNX Runtime does not open a model without nodes.
+func TestOptimizeWithoutOutputs(t *testing.T) {
+	path, out := textModel(t, `in %x: float32[2] %y = Exp(%x) out `), filepath.Join(t.TempDir(), "o.onnx")
+	fails(t, exitModel, []string{path, "the model has no outputs"}, "optimize", path, "-o", out)
+	fails(t, exitModel, []string{path, "the model has no outputs"}, "optimize", path, "-o", out, "--no-verify", "--no-compare")
+	absent(t, out)
+	ok(t, "inspect", path)
+}
+
+// TestErrorsNameTheFileOnce: whatever goes wrong where, the model's file is named, and once.
+func TestErrorsNameTheFileOnce(t *testing.T) {
+	path := shareddata.Path(t, "models", "vit_mini", "model.onnx")
+	out := filepath.Join(t.TempDir(), "o.onnx")
+	for _, budget := range []string{"1B", "12MB", "20MB"} {
+		for _, command := range [][]string{{"optimize", path, "-o", out, "--no-compare"}, {"run", path}} {
+			o := cli(t, append(command, "--max-memory", budget)...)
+			if o.code != exitDone {
+				assert.Equal(t, 1, strings.Count(o.err, path), "%s: %s", budget, o.err)
+				assert.Contains(t, o.err, "--max-memory")
+			}
+		}
+	}
+}
+
+// TestWatch: a command that stays busy after its context has ended is ended with its process, and its temporary folders go;
+// one that ends is left alone.
+func TestWatch(t *testing.T) {
+	ended := make(chan int, 2)
+	endProcess = func(code int) { ended <- code }
+	defer func() { endProcess = nil }()
+	var errOut strings.Builder
+	a := &app{errOut: &errOut, temporary: new(folders), timeout: time.Second}
+	dir, _, err := a.temporary.make()
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	a.ctx = ctx
+	a.watch(ctx)
+	assert.Equal(t, exitFailed, <-ended)
+	assert.NoDirExists(t, dir)
+	assert.Equal(t, "berth: stopped after 1s (--timeout)\n", errOut.String())
+
+	ctx, cancel = context.WithCancel(t.Context())
+	assert.True(t, a.watch(ctx)())
+	cancel()
+	assert.Empty(t, ended)
+}
+
+// TestRandomArrayEnds: a context ends making inputs, whose shape a file says.
+func TestRandomArrayEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := randomArray(ctx, ndarray.Float32, []int{4}, 1, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	seen := 0
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	for range elements(ctx, 1<<30) {
+		if seen++; seen == 10 {
+			cancel()
+		}
+	}
+	assert.Equal(t, 1<<16, seen)
 }

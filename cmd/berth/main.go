@@ -8,12 +8,15 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/berth-onnx/berth/internal/sysmem"
 	_ "github.com/berth-onnx/berth/ops/all" // the command knows every operator
 )
 
 func main() {
+	sysmem.DropCode() // what the initialization of all packages ran, most of it never again
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	endProcess = os.Exit
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -15,6 +15,8 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -24,7 +26,7 @@ const defaultModel = "builtin:mobilenetv2"
 type optimizeFlags struct {
 	output    string
 	noVerify  bool
-	unchecked bool // write although there was nothing to compare
+	unchecked bool // write although there was nothing to compare, or the model itself is not valid
 	noCompare bool
 	noPlan    bool
 	external  sizeFlag
@@ -45,10 +47,12 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"Dimensions that stay open are tried with several sizes and as 0, random floats also times 1000 and 0.001. Branches that\n" +
 			"no input takes are named: they are not verified. If the outputs differ, if the model or the given\n" +
 			"inputs can not be run (--allow-unverified), or if other tools would refuse the result, nothing is written\n" +
-			"at OUT and the exit code is 3. Types that ONNX does not allow in the model itself are named, and stay.\n" +
+			"at OUT and the exit code is 3. The same holds if other tools would refuse the model itself: types that ONNX does not\n" +
+			"allow, versions that are not known (--allow-unverified names them and writes the result).\n" +
 			"Without --rtol and --atol, a model of 16-bit floats may exceed the tolerance by what rounding makes in it: the\n" +
 			"result is to be as near to the original computed in float32 as 4 times the original itself, plus 8 units of\n" +
-			"rounding (2^-11 for float16, 2^-8 for bfloat16) of the output's scale; computed in float32, 2 times plus 4 units.",
+			"rounding (2^-11 for float16, 2^-8 for bfloat16) of the output's scale; computed in float32, 2 times plus 4 units.\n" +
+			"With inputs times 1000 or 0.001 this holds for float32, too, against float64.",
 		Example: "  berth optimize model.onnx -o model.opt.onnx\n  berth optimize model.onnx -o fixed.onnx --shape x=1x3x224x224\n" +
 			"  berth optimize model.onnx -o model.opt.onnx --data test_data_set_0",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -67,7 +71,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 		}}
 	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write")
 	c.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare outputs before writing")
-	c.Flags().BoolVar(&f.unchecked, "allow-unverified", false, "write the result although the model can not be run, so that no outputs can be compared")
+	c.Flags().BoolVar(&f.unchecked, "allow-unverified", false, "write the result although the model can not be run, so that no outputs can be compared, or other tools would refuse the model itself")
 	c.Flags().BoolVar(&f.noCompare, "no-compare", false, "do not print the table of planners")
 	c.Flags().BoolVar(&f.noPlan, "no-plan", false, "do not keep the memory plan in the file")
 	c.Flags().BoolVar(&f.unroll, "unroll-loops", false, "write out loops of a known number of iterations, up to 64")
@@ -104,7 +108,7 @@ type optimizeJSON struct {
 	Opset       int              `json:"opset"`        // and the result
 	Raised      string           `json:"opset_raised_by,omitempty"`
 	Withheld    []berth.Withheld `json:"opset_withholds,omitempty"` // what --max-opset would allow to fuse
-	Violations  []string         `json:"type_violations,omitempty"` // types that ONNX does not allow, in the model as in the result
+	Violations  []string         `json:"type_violations,omitempty"` // versions that are not known and types that ONNX does not allow, in the model as in the result
 
 	Planners planRows `json:"planners,omitempty"`
 }
@@ -137,6 +141,9 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 		return err
 	}
 	defer m.Close()
+	if err := a.checkSeed(m, have); err != nil {
+		return err
+	}
 	res := optimizeJSON{Model: model, Output: output}
 	twin, done, err := a.rewrite(ctx, m, have, opts, &res, f)
 	if err != nil {
@@ -178,12 +185,12 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	if twin, done, err = a.readBack(opt, save, f); err != nil {
 		return nil, nil, err
 	}
-	if res.Violations, err = a.checkTypes(ctx, m, twin); err != nil {
+	if res.Violations, err = a.checkValid(ctx, m, twin, f); err != nil {
 		done()
 		return nil, nil, err
 	}
 	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
-	if res.Before.FileBytes, err = sizeBefore(ctx, res.Model, m, int64(a.memory)); err == nil {
+	if res.Before.FileBytes, err = a.sizeBefore(ctx, res.Model, m); err == nil {
 		bar.step("comparing outputs")
 		err = a.newVerification(m, twin, have, f, res).run(ctx)
 	}
@@ -210,17 +217,17 @@ func unrolled(rep *berth.OptimizeReport) bool {
 // once more gives the same bytes but for the name of the data file. done closes the copy and removes it. The error of a
 // file that other tools refuse has exit code 3.
 func (a *app) readBack(opt *berth.Model, save berth.SaveOptions, f optimizeFlags) (*berth.Model, func(), error) {
-	dir, err := os.MkdirTemp("", "berth-*")
+	dir, remove, err := a.temporary.make()
 	if err != nil {
 		return nil, nil, err
 	}
 	path := filepath.Join(dir, "model.onnx")
 	twin, err := a.twin(opt, path, save, f)
 	if err != nil {
-		os.RemoveAll(dir)
+		remove()
 		return nil, nil, err
 	}
-	return twin, func() { twin.Close(); os.RemoveAll(dir) }, nil
+	return twin, func() { twin.Close(); remove() }, nil
 }
 
 // twin writes the optimized model to a path, opens it, and checks what does not depend on inputs.
@@ -235,10 +242,6 @@ func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f opti
 	if err != nil {
 		return nil, differs(fmt.Errorf("other tools would refuse the result, as berth does: %w; nothing was written", err))
 	}
-	err = twin.CheckPortable()
-	if err != nil {
-		err = differs(fmt.Errorf("other tools would refuse the result, since they infer branches that never run: %w; nothing was written; leave the shapes of inputs open", err))
-	}
 	for _, o := range twin.Metadata().Opsets {
 		if o.Domain == "" && f.maxOpset > 0 && o.Version > f.maxOpset {
 			err = &exitError{exitModel, fmt.Errorf("the result needs operator set %d, --max-opset is %d; nothing was written", o.Version, f.maxOpset)}
@@ -251,12 +254,53 @@ func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f opti
 	return twin, nil
 }
 
-// checkTypes looks for operands and results of types that other tools refuse. Those that the model has, too, are told of and
-// returned; the error of others, which rewriting made, has exit code 3.
-func (a *app) checkTypes(ctx context.Context, m, twin *berth.Model) (old []string, err error) {
+// checkBranches looks for branches that never run and that other tools refuse. The error has exit code 3. Not every tool folds as
+// much as berth, so what only folding shows is told of, and allowed, where the model itself has it.
+func (a *app) checkBranches(ctx context.Context, m, twin *berth.Model) error {
+	err := twin.CheckPortable(ctx)
+	ne := (*ops.NodeError)(nil)
+	if ctx.Err() != nil || !errors.As(err, &ne) {
+		return err
+	}
+	why := "they infer branches that never run"
+	if ne.Stage == "folded branches" {
+		why = "they fold constants and infer branches that never run"
+		if m.CheckPortable(ctx) != nil {
+			a.note("berth: warning: other tools may refuse the result, as the model itself, if %s: %v", why, err)
+			return ctx.Err()
+		}
+	}
+	return differs(fmt.Errorf("other tools would refuse the result, since %s: %w; nothing was written; leave the shapes of inputs open, or give --keep-io", why, err))
+}
+
+// checkValid looks for what other tools refuse: versions that are not known, operands and results of types that ONNX does not
+// allow. The error has exit code 3. What the model has, too, is returned and told of if that is allowed; what rewriting made
+// never is.
+func (a *app) checkValid(ctx context.Context, m, twin *berth.Model, f optimizeFlags) (old []string, err error) {
+	if err = a.checkBranches(ctx, m, twin); err != nil {
+		return nil, err
+	}
+	old, err = a.violations(ctx, m, twin)
+	if err != nil || len(old) == 0 {
+		return nil, err
+	}
+	if !f.unchecked {
+		return nil, differs(fmt.Errorf("other tools would refuse the result, as they refuse the model itself: %s; nothing was written (--allow-unverified writes it all the same)",
+			strings.Join(old[:min(len(old), 3)], "; ")))
+	}
+	for _, v := range old {
+		a.note("berth: warning: other tools may refuse the result, as the model itself: %s", v)
+	}
+	return old, nil
+}
+
+// violations lists what other tools refuse in the model as in the result. It is an error if the result alone has it.
+func (a *app) violations(ctx context.Context, m, twin *berth.Model) (old []string, err error) {
+	meta := twin.Metadata()
+	old = onnximport.UnknownVersions(meta.IR, meta.Opsets)
 	after, err := twin.TypeViolations(ctx)
 	if err != nil || len(after) == 0 {
-		return nil, err
+		return old, err
 	}
 	before, err := m.TypeViolations(ctx)
 	if err != nil {
@@ -267,7 +311,6 @@ func (a *app) checkTypes(ctx context.Context, m, twin *berth.Model) (old []strin
 			return nil, differs(fmt.Errorf("other tools would refuse the result: %v; nothing was written; no node of the model has such a type", v))
 		}
 		old = append(old, v.String())
-		a.note("berth: warning: other tools may refuse the result, as the model itself: %v", v)
 	}
 	return old, nil
 }
@@ -349,17 +392,17 @@ func fileSize(path string) int64 {
 
 // sizeBefore is the size of the model's file; a built-in model is written to find
 // out.
-func sizeBefore(ctx context.Context, model string, m *berth.Model, memory int64) (int64, error) {
+func (a *app) sizeBefore(ctx context.Context, model string, m *berth.Model) (int64, error) {
 	if !strings.HasPrefix(model, "builtin:") {
 		return fileSize(model), nil
 	}
-	dir, err := os.MkdirTemp("", "berth-*")
+	dir, remove, err := a.temporary.make()
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	path := filepath.Join(dir, "model.onnx")
-	if err := m.Save(path, berth.SaveOptions{Context: ctx, MaxMemory: memory}); err != nil {
+	if err := m.Save(path, berth.SaveOptions{Context: ctx, MaxMemory: int64(a.memory)}); err != nil {
 		return 0, err
 	}
 	return fileSize(path), nil
@@ -419,13 +462,13 @@ func (a *app) printOptimize(res optimizeJSON) {
 	row("activation arena", res.Before.ArenaBytes, res.After.ArenaBytes, bytesText)
 	row("weights + arena", res.Before.PeakBytes, res.After.PeakBytes, bytesText)
 	t.Render()
-	fmt.Fprintf(a.out, "\nopset:    %s\n", res.opsetText())
-	fmt.Fprintf(a.out, "inputs:   %s\n", res.inputsText())
+	a.printf("\nopset:    %s\n", res.opsetText())
+	a.printf("inputs:   %s\n", res.inputsText())
 	if len(res.Variants) > 0 {
-		fmt.Fprintf(a.out, "also:     %s\n", strings.Join(res.Variants, "; "))
+		a.printf("also:     %s\n", strings.Join(res.Variants, "; "))
 	}
 	if res.NaN+res.Inf > 0 {
-		fmt.Fprintf(a.out, "outputs:  %d of %d elements are NaN, %d infinite\n", res.NaN, res.Elements, res.Inf)
+		a.printf("outputs:  %d of %d elements are NaN, %d infinite\n", res.NaN, res.Elements, res.Inf)
 	}
 	written := strings.Join(append([]string{res.Output}, res.Data...), " and ")
 	said := fmt.Sprintf("same outputs, largest difference %.3g", res.MaxDiff)
@@ -434,14 +477,14 @@ func (a *app) printOptimize(res optimizeJSON) {
 	}
 	switch {
 	case res.Verified && len(res.NotRun) > 0:
-		fmt.Fprintf(a.out, "verified: in part: %s\nnot run:  %s\nwritten:  %s\n", said, hiddenText(res.NotRun), written)
+		a.printf("verified: in part: %s\nnot run:  %s\nwritten:  %s\n", said, hiddenText(res.NotRun), written)
 	case res.Verified:
-		fmt.Fprintf(a.out, "verified: %s\nwritten:  %s\n", said, written)
+		a.printf("verified: %s\nwritten:  %s\n", said, written)
 	default:
-		fmt.Fprintf(a.out, "written:  %s (not verified)\n", written)
+		a.printf("written:  %s (not verified)\n", written)
 	}
 	if len(res.Planners) > 0 {
-		fmt.Fprintln(a.out, "\npeak memory of the optimized model, by planner:")
+		a.printf("\npeak memory of the optimized model, by planner:\n")
 		res.Planners.print(a.out, shown{budget: defaultBudget})
 	}
 }

@@ -26,7 +26,7 @@ type origin struct {
 var originFields = []string{"version", "sha256", "shapes", "seed"}
 
 func (o *origin) values() []string {
-	return []string{o.Version, o.SHA256, o.Shapes, fmt.Sprint(o.Seed)}
+	return []string{o.Version, o.SHA256, plain(o.Shapes), fmt.Sprint(o.Seed)}
 }
 
 // markdown is the line above a table.

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,7 +28,7 @@ func TestOutputsRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(readOnly, []byte("old"), 0o444))
 	for path, want := range map[string]string{
 		dir: "is a folder", dir + "/": "is a folder", readOnly: "is read-only", filepath.Join(dir, "none", "x"): "there is no folder " + filepath.Join(dir, "none"),
-		filepath.Join(readOnly, "x"): "", filepath.Join(dir, strings.Repeat("x", 300)): "",
+		filepath.Join(readOnly, "x"): readOnly + " is no folder", filepath.Join(dir, strings.Repeat("x", 300)): "",
 	} {
 		for _, args := range [][]string{
 			{"optimize", "none.onnx", "-o", path}, {"optimize", "none.onnx", "-o", path, "--save-external", "1KB"}, {"inspect", "none.onnx", "--html", path},
@@ -182,4 +185,70 @@ func TestStandardOutputFails(t *testing.T) {
 		assert.Equal(t, exitFailed, execute(context.Background(), args, &full{}, &errOut), args)
 		assert.Contains(t, errOut.String(), "no space left", args)
 	}
+}
+
+// TestFileNames: no name of an output leads out of the folder, hides a file, or is one that a system keeps for itself.
+func TestFileNames(t *testing.T) {
+	for _, c := range [][2]string{
+		{"y", "y"}, {"", "_"}, {".", "_"}, {"..", "_"}, {".hidden", "_hidden"}, {"../up", "__up"}, {"/etc/x", "_etc_x"}, {"a:b", "a_b"}, {"a\x1b[31mb", "a_[31mb"}, {"a\nb\tc", "a_b_c"},
+		{"a\u202eb\u200b", "a_b_"}, {"\u009b2J", "_2J"}, {"a\xffb", "a_b"}, {"end. ", "end_"}, {"CON", "_CON"}, {"nul.x", "_nul.x"}, {"com1", "_com1"}, {"com10", "com10"}, {"console", "console"}, {"Ausgänge größer", "Ausgänge größer"},
+		{strings.Repeat("ä", 200), strings.Repeat("ä", 100)},
+	} {
+		assert.Equal(t, c[1], fileName(c[0]), "%q", c[0])
+	}
+}
+
+// hostileNames are a model's that a terminal would act on.
+const hostileNames = "\x1b]0;title\x07\x1b[31mred\nberth: done\r\u202e\u009b2J\xff"
+
+// hostile writes a model in which everything has such a name, with an unknown operator or without.
+func hostileModel(t *testing.T, unknown bool) string {
+	t.Helper()
+	g := ssa.NewGraph("g" + hostileNames)
+	x := g.AddParam("x"+hostileNames, ssa.TensorOf(ndarray.Float32, ssa.Sym("N"+hostileNames), ssa.D(4)))
+	y := g.NewNode("Neg", []*ssa.Value{x}, 1)
+	y.Name, y.Out[0].Name = "n"+hostileNames, "v"+hostileNames
+	z := g.NewNode("NonZero", []*ssa.Value{y.Out[0]}, 1)
+	z.Name, z.Out[0].Name = "z"+hostileNames, "w"+hostileNames
+	g.Results = []*ssa.Value{y.Out[0], z.Out[0]}
+	opsets := []ssa.Opset{{Version: 17}}
+	if unknown {
+		n := g.NewNode("Op"+hostileNames, []*ssa.Value{x}, 1)
+		n.Domain, n.Opaque, n.Name, n.Out[0].Name = "dom"+hostileNames, true, "o"+hostileNames, "u"+hostileNames
+		g.Results = append(g.Results, n.Out[0])
+		opsets = append(opsets, ssa.Opset{Domain: n.Domain, Version: 1})
+	}
+	path := filepath.Join(t.TempDir(), "m\x1b[31m.onnx")
+	require.NoError(t, onnxexport.Save(&ssa.Module{Graph: g, IR: 8, Opsets: opsets}, path, onnxexport.Options{}))
+	return path
+}
+
+// TestHostileNames: nothing that a command prints, or names a file by, does more in a terminal than to be shown.
+func TestHostileNames(t *testing.T) {
+	defer func(after time.Duration) { progressAfter = after }(progressAfter)
+	progressAfter = time.Microsecond
+	known, unknown, dir := hostileModel(t, false), hostileModel(t, true), t.TempDir()
+	for _, path := range []string{known, unknown} {
+		for _, args := range [][]string{
+			{"inspect", path}, {"inspect", path, "--text"}, {"inspect", path, "--node", "n" + hostileNames}, {"inspect", path, "--node", "none"}, {"run", path, "--top", "1"}, {"run", path, "--output-dir", filepath.Join(dir, "out")},
+			{"run", path, "--shape", "x=1"}, {"run", path, "--dim", "N=1"}, {"run", path, "--input", "x=none.npy"}, {"run", path, "--input", "x" + hostileNames + "=" + path + ".npy"}, {"run", path + ".none"},
+			{"run", path, "--max-memory", "1"}, {"compare", path, "--planner", "pool"}, {"compare", path, "--planner", "pool", "--csv"}, {"compare", path, "--planner", "pool", "--markdown", "--run"}, {"compare", path, "--tape-machine", "--planner", "pool"}, {"diff", path, known}, {"diff", known, path}, {"diff", path, path},
+			{"bench", path, "--seconds", "0", "--profile"}, {"optimize", path, "-o", filepath.Join(dir, "o.onnx"), "-v"}, {"optimize", path, "-o", filepath.Join(dir, "o.onnx"), "--max-opset", "7"},
+			{"verify", path}, {"train", path, "--data", path + ".npz", "-o", filepath.Join(dir, "o.onnx")}, {"frob\x1b[31m"}, {"run", path, "--frob\x1b[31m"},
+		} {
+			o := berthCtx(context.Background(), args...)
+			for _, r := range o.out + o.err {
+				require.True(t, r == '\n' || unicode.IsPrint(r) && r != utf8.RuneError, "%q prints %q: %q", args, r, o.out+o.err)
+			}
+			for line := range strings.Lines(o.out + o.err) {
+				require.False(t, strings.HasPrefix(line, "berth: done"), "%q prints a line of the file's: %q", args, line)
+			}
+		}
+	}
+	for _, name := range filesIn(t, filepath.Join(dir, "out")) {
+		assert.False(t, strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }), "%q", name)
+	}
+	m := object(t, ok(t, "inspect", known, "--json"))
+	want := strings.ToValidUTF8("x"+hostileNames, "\ufffd") // as JSON has it
+	assert.Equal(t, want, m["inputs"].([]any)[0].(map[string]any)["name"])
 }

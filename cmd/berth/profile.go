@@ -206,17 +206,17 @@ func (a *app) printProfile(r benchJSON) {
 	if len(r.Nodes) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out)
+	a.printf("\n")
 	t := newTable(a.out, "operator", "time", "share", "count")
 	alignRight(t, 2, 3, 4)
 	for _, row := range r.Operators {
 		t.AppendRow([]any{row.Name, durationText(row.Nanos), percentText(row.Share), row.Count})
 	}
 	t.Render()
-	fmt.Fprintln(a.out)
+	a.printf("\n")
 	const most, nameWidth, lineWidth = 25, 44, 120
 	const line = "%-44s %10s %6s %5s %8s %8s %10s  %s\n"
-	fmt.Fprintf(a.out, line, "node", "time", "share", "count", "GFLOP/s", "GB/s", "of limit", "layout")
+	a.printf(line, "node", "time", "share", "count", "GFLOP/s", "GB/s", "of limit", "layout")
 	for _, n := range r.Nodes[:min(len(r.Nodes), most)] {
 		of := "-"
 		if n.Limit != "" {
@@ -226,15 +226,15 @@ func (a *app) printProfile(r benchJSON) {
 		if n.Bytes > 0 {
 			flops, bytes = fmt.Sprintf("%.1f", n.GFLOPs), fmt.Sprintf("%.1f", n.GBs)
 		}
-		fmt.Fprintf(a.out, line, shortened(n.Name, nameWidth), durationText(n.Nanos), percentText(n.Share), fmt.Sprint(n.Count), flops, bytes, of, n.Layout)
-		fmt.Fprintln(a.out, begun("    "+choiceText(n), lineWidth))
+		a.printf(line, shortened(plain(n.Name), nameWidth), durationText(n.Nanos), percentText(n.Share), fmt.Sprint(n.Count), flops, bytes, of, n.Layout)
+		a.printf("%s\n", begun("    "+choiceText(n), lineWidth))
 	}
 	if n := len(r.Nodes) - most; n > 0 {
-		fmt.Fprintf(a.out, "and %d nodes more (--json has all)\n", n)
+		a.printf("and %d nodes more (--json has all)\n", n)
 	}
 	for _, l := range r.Limits {
 		first, last := l.Memory[0], l.Memory[len(l.Memory)-1]
-		fmt.Fprintf(a.out, "limits, %s, threads: %d: %.0f GFLOP/s, bytes %.0f GOP/s; memory %.0f GB/s within %s, %.0f within %s\n",
+		a.printf("limits, %s, threads: %d: %.0f GFLOP/s, bytes %.0f GOP/s; memory %.0f GB/s within %s, %.0f within %s\n",
 			l.Level, l.Threads, l.GFLOPs, l.GOPs, first.GBs, bytesText(first.Bytes), last.GBs, bytesText(last.Bytes))
 	}
 }

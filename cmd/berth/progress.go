@@ -66,6 +66,7 @@ func (p *progress) speak(a *app, tick *time.Ticker) {
 
 // step says what is being done now; what was before is finished.
 func (p *progress) step(doing string) {
+	doing = plain(doing)
 	p.now.Store(&doing)
 	if p.bar == nil {
 		return

@@ -163,13 +163,13 @@ func (rows planRows) csv(out io.Writer, from *origin) error {
 	}
 	_ = w.Write(append(header, originFields...)) // w keeps the first error
 	for i := range rows {
-		line := []string{from.Model}
+		line := []string{plain(from.Model)}
 		for _, c := range columns {
 			if c.key == "" {
 				continue
 			}
 			if v := c.of(&rows[i]); v != nil {
-				line = append(line, fmt.Sprint(v))
+				line = append(line, plain(fmt.Sprint(v)))
 			} else {
 				line = append(line, "")
 			}
@@ -214,6 +214,11 @@ func (c *column) cell(r *planRow) string {
 	return c.text(r)
 }
 
+// unsizedText says what figures leave out.
+func unsizedText(values int) string {
+	return fmt.Sprintf("%d values have a size that is known only while running: they are not in these figures; give shapes with --shape, --dim or --data.", values)
+}
+
 // print prints the table for people and explains it.
 func (rows planRows) print(w io.Writer, s shown) {
 	rows.table(w, s).Render()
@@ -223,7 +228,7 @@ func (rows planRows) print(w io.Writer, s shown) {
 		cut = cut || r.Cut
 	}
 	if dynamic > 0 {
-		fmt.Fprintf(w, "%d values have a size that is known only while running: they are not in these figures; give shapes with --shape, --dim or --data.\n", dynamic)
+		fmt.Fprintln(w, unsizedText(dynamic))
 	}
 	if s.ordered {
 		fmt.Fprintln(w, "over bound: above what this order needs at least; over all orders: above what no order of the nodes can do without.")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,11 +9,17 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/npy"
 	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -92,7 +99,7 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 	if err := a.readInputs(m, f, have); err != nil {
 		return err
 	}
-	if err := a.checkGiven(have); err != nil {
+	if err := cmp.Or(a.checkGiven(m, have), a.checkSeed(m, have), f.checkTop(m)); err != nil {
 		return err
 	}
 	if f.outputDir != "" {
@@ -125,6 +132,18 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 	return a.printRun(model, outs, f.top > 0)
 }
 
+// checkTop refuses --top where no output has elements that can be ranked.
+func (f *runFlags) checkTop(m *berth.Model) error {
+	ranks := func(p berth.Port) bool {
+		t := p.Type
+		return t.Kind != ssa.KindTensor || t.DType != ndarray.String && !t.DType.IsComplex() && !(t.Ranked && len(t.Shape) == 0)
+	}
+	if f.top == 0 || slices.ContainsFunc(m.Outputs(), ranks) {
+		return nil
+	}
+	return usagef("--top has no effect: no output has elements to rank")
+}
+
 // readInputs reads the files of --image and --input.
 func (a *app) readInputs(m *berth.Model, f runFlags, in map[string]ndarray.Value) error {
 	images, err := f.images.inputs(m)
@@ -135,11 +154,19 @@ func (a *app) readInputs(m *berth.Model, f runFlags, in map[string]ndarray.Value
 	for _, spec := range append(images, f.inputs...) {
 		if name, _, ok := splitInput(m, spec); ok && given[name] {
 			return usagef("input %q is given twice", name)
-		} else if ok {
-			given[name] = true
 		}
-		if err := a.readInput(m, spec, &f.images, in); err != nil {
+		values, err := a.readInput(m, spec, &f.images)
+		if err != nil {
 			return err
+		}
+		for name, v := range values {
+			if given[name] {
+				return usagef("input %q is given twice", name)
+			}
+			if in[name] != nil {
+				a.note("berth: warning: input %q is taken from %s, not from --data", name, spec)
+			}
+			given[name], in[name] = true, v
 		}
 	}
 	return nil
@@ -230,25 +257,57 @@ func outputFile(dir, name string, numbers bool) string {
 	return filepath.Join(dir, name+word(numbers, ".npy", ".txt"))
 }
 
-// fileNames are the outputs' names as files can have them, all different, also where case does not count.
+// fileNames are the outputs' names as files can have them, all different, also where case does not count, nor the form of accents.
 func fileNames(m *berth.Model) []string {
 	taken := map[string]bool{}
+	key := func(name string) string { return strings.ToLower(norm.NFKC.String(strings.ToUpper(name))) }
 	var out []string
 	for _, p := range m.Outputs() {
-		safe := strings.Map(func(r rune) rune {
-			if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {
-				return '_'
-			}
-			return r
-		}, p.Name)
+		safe := fileName(p.Name)
 		name := safe
-		for n := 2; taken[strings.ToLower(name)]; n++ {
+		for n := 2; taken[key(name)]; n++ {
 			name = fmt.Sprintf("%s_%d", safe, n)
 		}
-		taken[strings.ToLower(name)] = true
+		taken[key(name)] = true
 		out = append(out, name)
 	}
 	return out
+}
+
+const (
+	// mostFileName leaves room for a number and an ending within the 255 bytes that file systems allow.
+	mostFileName = 200
+
+	// separators mean something in a path on some system.
+	separators = "/\\:*?\"<>|"
+)
+
+// devices are names that Windows takes for devices, with any ending.
+var devices = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)`)
+
+// fileName is a name with _ for what a file name can not have on some system: separators, what can not be shown, dots and blanks at
+// an end; cut off where it is too long.
+func fileName(name string) string {
+	safe := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(separators, r) || r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, name)
+	for len(safe) > mostFileName {
+		_, n := utf8.DecodeLastRuneInString(safe)
+		safe = safe[:len(safe)-n]
+	}
+	if bare := strings.TrimLeft(safe, ". "); bare != safe || bare == "" {
+		safe = "_" + bare
+	}
+	if bare := strings.TrimRight(safe, ". "); bare != safe {
+		safe = bare + "_"
+	}
+	if devices.MatchString(safe) {
+		safe = "_" + safe
+	}
+	return safe
 }
 
 // writeOutput writes one output.
@@ -258,7 +317,7 @@ func writeOutput(dir, name string, v ndarray.Value) (string, error) {
 	path := outputFile(dir, name, numbers)
 	return path, safefile.Write(path, func(w io.Writer) error {
 		if numbers {
-			return writeNPY(w, arr)
+			return npy.Write(w, arr)
 		}
 		_, err := fmt.Fprintf(w, "%+v\n", v)
 		return err

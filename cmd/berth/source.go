@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -30,7 +32,7 @@ func (a *app) load(name string, lenient bool) (*berth.Model, map[string]ndarray.
 	}
 	in, err := a.inputsOf(name)
 	if err == nil {
-		err = a.checkGiven(in)
+		err = a.checkGiven(m, in)
 	}
 	if err != nil {
 		m.Close()
@@ -55,7 +57,11 @@ func (a *app) model(name string, lenient bool) (*berth.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkNames(m); err != nil {
+	err = a.checkNames(m)
+	if err == nil && !a.several {
+		err = a.checkModels([]string{name}, m)
+	}
+	if err != nil {
 		m.Close()
 		return nil, err
 	}
@@ -69,7 +75,9 @@ func (a *app) open(model string, lenient bool) (*berth.Model, error) {
 		if err != nil {
 			return nil, &exitError{exitUsage, err}
 		}
-		return berth.FromModule(m), nil
+		built := berth.FromModule(m)
+		a.say(model, built)
+		return built, nil
 	}
 	if model == "" {
 		return nil, usagef("the name of the model is empty")
@@ -90,12 +98,21 @@ func (a *app) open(model string, lenient bool) (*berth.Model, error) {
 			a.note("berth: warning: %s", w)
 		}
 	}
+	a.say(model, m)
 	return m, nil
+}
+
+// say tells of a model that was opened, with --verbose.
+func (a *app) say(name string, m *berth.Model) {
+	if a.verbose {
+		s := m.Contents()
+		a.note("berth: %s: %d nodes, weights %s", name, s.Nodes, bytesText(s.WeightBytes))
+	}
 }
 
 // openOptions are the flags that concern the opening of a model.
 func (a *app) openOptions() []berth.Option {
-	return []berth.Option{berth.WithChannelBlock(a.channelBlock), berth.WithDataRoot(a.dataRoot), berth.WithContext(a.ctx), berth.WithMaxMemory(int64(a.memory))}
+	return []berth.Option{berth.WithChannelBlock(a.channelBlock), berth.WithDataRoot(a.dataRoot), berth.WithLimits(a.limitsGiven), berth.WithContext(a.ctx), berth.WithMaxMemory(int64(a.memory))}
 }
 
 // modelCommand is a command of one model; its errors name the file.
@@ -122,8 +139,11 @@ func atModel(model string, err error) error {
 	var export *berth.ExportError
 	var memory *ops.MemoryError
 	var imp *onnximport.ImportError
+	if option := (*berth.OptionError)(nil); errors.As(err, &option) && option.Err != nil {
+		err = option.Err // says the same without the function of the library
+	}
 	switch {
-	case errors.As(err, &imp) && imp.File != "": // names it already
+	case errors.As(err, &imp) && imp.File != "" || err != nil && strings.HasPrefix(err.Error(), model+": "): // names it already
 		return err
 	case !errors.As(err, &node) && !errors.As(err, &export) && !errors.As(err, &memory):
 		return err
@@ -142,26 +162,37 @@ func (a *app) inputsOf(model string) (map[string]ndarray.Value, error) {
 	if strings.HasPrefix(model, "builtin:") {
 		return nil, usagef("--data goes with a model file; %s has no recorded inputs", model)
 	}
-	set, err := conformance.ReadSet(model, a.data)
-	recorded := func(x conformance.Named) bool { return x.Value != nil }
-	if err == nil && len(set.Inputs) == 0 && !slices.ContainsFunc(set.Outputs, recorded) {
-		err = fmt.Errorf("--data %s: there is no input_0.pb and the like in the folder", a.data)
-	}
+	set, err := conformance.ReadInputs(a.ctx, model, a.data)
 	if err != nil {
-		return nil, &exitError{exitFailed, err}
+		return nil, &exitError{exitFailed, fmt.Errorf("--data %s: %w", a.data, err)}
 	}
-	for _, x := range set.Inputs {
+	for _, x := range set {
 		in[x.Name] = x.Value
 	}
 	return in, nil
 }
 
-// checkGiven makes sure that --shape does not contradict the inputs given.
-func (a *app) checkGiven(in map[string]ndarray.Value) error {
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		arr, ok := in[name].(*ndarray.Array)
-		if shape, given := a.shapes[name]; ok && given && !slices.Equal(shape, arr.Shape) {
-			return usagef("--shape %s contradicts the input given, whose shape is %v", shapesText(a.shapes, []string{name}, ""), arr.Shape)
+// checkGiven makes sure that --shape and --dim do not contradict the inputs given.
+func (a *app) checkGiven(m *berth.Model, in map[string]ndarray.Value) error {
+	for _, p := range m.Inputs() {
+		if arr, ok := in[p.Name].(*ndarray.Array); ok {
+			if err := a.contradiction(p, arr.Shape); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// contradiction reports --shape and --dim that give an input another shape than that of the value given.
+func (a *app) contradiction(p berth.Port, shape []int) error {
+	if want, given := a.shapes[p.Name]; given && !slices.Equal(want, shape) {
+		return usagef("--shape %s contradicts the input given, whose shape is %v", shapesText(a.shapes, []string{p.Name}, ""), shape)
+	}
+	for i, d := range p.Type.Shape {
+		symbol, named := d.SymbolName()
+		if n, given := a.dims[symbol]; named && given && i < len(shape) && int64(shape[i]) != n {
+			return usagef("--dim %s=%d contradicts the input %q given, whose shape is %v", symbol, n, p.Name, shape)
 		}
 	}
 	return nil
@@ -196,7 +227,7 @@ func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[st
 				return nil, usagef("input %q is %s: give it with --input %s=FILE or its shape with --shape", in.Name, in.Type, in.Name)
 			}
 		}
-		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i), a.memory)
+		v, err := randomArray(a.ctx, in.Type.DType, shape, uint64(a.seed), uint64(i))
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
@@ -221,20 +252,35 @@ func openAsOne(t ssa.Type) ([]int, bool) {
 }
 
 // randomArray fills an array with random values by seed: standard normal floats; 0 or 1 for integers and booleans.
-func randomArray(dt ndarray.DType, shape []int, seed, stream uint64, memory ndarray.Budget) (*ndarray.Array, error) {
-	arr, err := ndarray.NewIn(memory, dt, shape...)
+// A context, which may carry a budget of memory, ends it.
+func randomArray(ctx context.Context, dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.Array, error) {
+	arr, err := ndarray.NewIn(ndarray.BudgetOf(ctx), dt, shape...)
 	if err != nil {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(seed, stream))
-	for i := range arr.Len() {
+	for i := range elements(ctx, arr.Len()) {
 		if dt == ndarray.Bool || dt.IsInteger() {
 			arr.SetInt(i, int64(rng.IntN(2)))
 		} else {
 			arr.SetFloat(i, rng.NormFloat64())
 		}
 	}
-	return arr, nil
+	return arr, ctx.Err()
+}
+
+// elements counts from 0 to n-1, and stops early when the context ends: who reads what the loop made looks at the context.
+func elements(ctx context.Context, n int) iter.Seq[int] {
+	const block = 1 << 16
+	return func(yield func(int) bool) {
+		for lo := 0; lo < n && ctx.Err() == nil; lo += block {
+			for i := lo; i < min(lo+block, n); i++ {
+				if !yield(i) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // bindShapes collects the shapes given by --shape and those of given inputs, and 1

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -24,9 +26,51 @@ func newTable(w io.Writer, header ...any) table.Writer {
 	style.Format.Header = text.FormatDefault
 	t.SetStyle(style)
 	if len(header) > 0 {
-		t.AppendHeader(table.Row(header))
+		t.AppendHeader(plainRow(header))
 	}
-	return t
+	return plainTable{t}
+}
+
+// plainTable shows texts in cells by [plain]: names come from files.
+type plainTable struct{ table.Writer }
+
+// AppendRow appends a row whose texts are plain.
+func (t plainTable) AppendRow(row table.Row, configs ...table.RowConfig) {
+	t.Writer.AppendRow(plainRow(row), configs...)
+}
+
+func plainRow(row []any) table.Row {
+	out := slices.Clone(row)
+	for i, cell := range out {
+		if s, ok := cell.(string); ok {
+			out[i] = plain(s)
+		}
+	}
+	return out
+}
+
+// plain shows what a terminal would act on instead of showing it as Go escapes: control characters and line ends, marks that change
+// the direction of text, whatever has no picture, and bytes that are no UTF-8. All text that may hold names or messages from files goes
+// through it; JSON has escapes of its own.
+func plain(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, "\\x%02x", s[0])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		s = s[n:]
+	}
+	return b.String()
 }
 
 // alignRight sets columns (counted from 1) to the right.

@@ -47,7 +47,7 @@ func resultsOf(m *berth.Model, r machines.Row) map[string]ndarray.Value {
 
 // machines measures the machines of Gorgonia.
 func (a *app) machines(ctx context.Context, m *berth.Model, args []ndarray.Value, seconds float64) ([]machines.Row, error) {
-	return machines.Measure(ctx, m, args, machines.Options{Seconds: seconds, Threads: a.threads}, a.limits()...)
+	return machines.Measure(ctx, m, args, machines.Options{Seconds: seconds, Threads: a.threads}, a.kernels()...)
 }
 
 // machineJSON is a machine's row in the object of bench.
@@ -77,7 +77,7 @@ func (a *app) printMachines(rows []machineJSON) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintln(a.out)
+	a.printf("\n")
 	t := newTable(a.out, "machine", "median", "fastest", "live", "arena", "allocations", "note")
 	alignRight(t, 2, 3, 4, 5, 6)
 	for _, r := range rows {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/preprocess"
 )
@@ -56,7 +54,7 @@ func (a *app) printTop(outs []outputJSON) {
 	t.Render()
 	for _, o := range outs {
 		if rows := rowsOf(o.Shape); len(o.Top) > 0 && rows > len(o.Top) {
-			fmt.Fprintf(a.out, "%s: the first %d of %d rows\n", o.Name, len(o.Top), rows)
+			a.printf("%s: the first %d of %d rows\n", o.Name, len(o.Top), rows)
 		}
 	}
 }

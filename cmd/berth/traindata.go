@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/npy"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/train"
 )
 
@@ -23,19 +25,26 @@ type examples struct {
 
 // examples reads the archive, and decides how many of them a step takes.
 func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
-	d := &examples{arrays: map[string]*ndarray.Array{}, batch: f.batch}
-	all, is := map[string]ndarray.Value{}, isInput(m)
-	if err := readNPZ(func(name string) bool { return is(name) || name == train.Target }, f.data, a.memory, all); err != nil {
+	d := &examples{batch: f.batch, count: -1}
+	r, size, err := openInput(f.data)
+	if err != nil {
+		return nil, fmt.Errorf("--data %s: %w", f.data, err)
+	}
+	defer r.Close()
+	all, left, err := npy.ReadArchive(a.ctx, r, size, func(name string) func(npy.Header) error {
+		port, err := inputPort(m, name)
+		if err != nil && name != train.Target {
+			return nil
+		}
+		return func(h npy.Header) error { return d.check(port, name, h) }
+	})
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.data, err)
 	}
-	d.count = -1
-	for name, v := range all {
-		x := v.(*ndarray.Array)
-		if len(x.Shape) == 0 || d.count >= 0 && x.Shape[0] != d.count {
-			return nil, fmt.Errorf("%s: the first dimension of every array must count the same examples; %q has shape %v", f.data, name, x.Shape)
-		}
-		d.arrays[name], d.count = x, x.Shape[0]
+	if len(left) > 0 {
+		a.note("berth: warning: %s: neither an input nor the target takes the arrays %s", f.data, someOf(left))
 	}
+	d.arrays = all
 	for _, p := range m.Inputs() {
 		if d.arrays[p.Name] == nil {
 			return nil, fmt.Errorf("%s has no array %q, which the model takes", f.data, p.Name)
@@ -51,6 +60,24 @@ func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
 		return nil, fmt.Errorf("%s has %d examples, fewer than the %d of a step", f.data, d.count, d.batch)
 	}
 	return d, nil
+}
+
+// check refuses an array by its header, before its elements are read: another number of examples than in those before, or examples
+// that an input does not take. The target is checked against the step.
+func (d *examples) check(p berth.Port, name string, h npy.Header) error {
+	if len(h.Shape) == 0 || d.count >= 0 && h.Shape[0] != d.count {
+		return fmt.Errorf("the first dimension of every array must count the same examples; %q has shape %v", name, h.Shape)
+	}
+	d.count = h.Shape[0]
+	t := p.Type
+	if p.Name == "" || t.Kind != ssa.KindTensor || !t.Ranked || len(t.Shape) == 0 {
+		return nil
+	}
+	t.Shape = append([]ssa.Dim{ssa.D(int64(d.count))}, t.Shape[1:]...)
+	if p.Type = t; h.DType != t.DType || !fits(p, h.Shape) {
+		return fmt.Errorf("array %q is %s of shape %v, examples for the input are %s", name, h.DType, h.Shape, t)
+	}
+	return nil
 }
 
 // batches is how many steps a pass over the examples has.

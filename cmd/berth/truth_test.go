@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -68,16 +68,29 @@ func dataSet(t *testing.T, inputs ...*ndarray.Array) string {
 	return dir
 }
 
-// TestOptimizeBranches freezes a shape for which one branch never runs: the file must be one that infers.
+// TestOptimizeBranches freezes a shape for which one branch never runs: folding in it shows a tool that infers every branch that
+// its product has no operand of that shape, unless the declared shapes stay open.
 func TestOptimizeBranches(t *testing.T) {
-	path := saved(t, branches)
 	out := filepath.Join(t.TempDir(), "o.onnx")
-	m := object(t, ok(t, "optimize", path, "-o", out, "--no-compare", "--json", "--shape", "x=2x3", "--data", dataSet(t, ndarray.Must(ndarray.Float32, 2, 3), trueScalar())))
-	assert.Equal(t, true, m["verified"])
+	args := []string{"optimize", saved(t, branches), "-o", out, "--no-compare", "--json", "--shape", "x=2x3", "--data", dataSet(t, ndarray.Must(ndarray.Float32, 2, 3), trueScalar())}
+	refusedUnlessOpen(t, out, "MatMul", args)
+	t.Run("the model itself", func(t *testing.T) {
+		o := cli(t, "optimize", saved(t, strings.ReplaceAll(branches, "[2,M]", "[2,3]")), "-o", out, "--no-compare", "--no-verify")
+		assert.Equal(t, exitDone, o.code, o.err)
+		assert.Contains(t, o.err, "other tools may refuse the result, as the model itself")
+	})
+}
+
+// refusedUnlessOpen: optimize names the operator that other tools refuse and writes nothing; with --keep-io it writes a portable file.
+func refusedUnlessOpen(t *testing.T, out, op string, args []string) {
+	t.Helper()
+	fails(t, exitDiffers, []string{"other tools would refuse", "fold constants", op, "nothing was written", "--keep-io"}, args...)
+	assert.NoFileExists(t, out)
+	assert.Equal(t, true, object(t, ok(t, append(args, "--keep-io")...))["verified"])
 	w, err := berth.Open(out)
 	require.NoError(t, err)
 	defer w.Close()
-	require.NoError(t, w.CheckPortable())
+	require.NoError(t, w.CheckPortable(t.Context()))
 }
 
 func trueScalar() *ndarray.Array {
@@ -219,6 +232,9 @@ func TestNoProofOfUnknownSizes(t *testing.T) {
 	for _, r := range object(t, ok(t, "compare", path, "--json"))["planners"].([]any) {
 		assert.Equal(t, false, r.(map[string]any)["proven"])
 	}
+	inspected := object(t, ok(t, "inspect", path, "--json"))
+	assert.NotZero(t, inspected["dynamic_values"])
+	assert.Contains(t, ok(t, "inspect", path), "they are not in these figures")
 	path = saved(t, pixels)
 	assert.Contains(t, ok(t, "compare", path), "optimal")
 	assert.Contains(t, ok(t, "compare", path, "--shape", "x=1x3x64x64"), "optimal")
@@ -249,6 +265,8 @@ func TestBadNumbers(t *testing.T) {
 func TestNothingIgnored(t *testing.T) {
 	path, out := saved(t, sequence), filepath.Join(t.TempDir(), "o.onnx")
 	data := dataSet(t, ndarray.Must(ndarray.Float32, 2, 4))
+	withSet := filepath.Join(filepath.Dir(data), "model.onnx")
+	require.NoError(t, os.Rename(saved(t, linear), withSet))
 	for _, c := range []struct {
 		says string
 		args []string
@@ -269,6 +287,45 @@ func TestNothingIgnored(t *testing.T) {
 		{"--threads has no effect on compare of a bare instance", []string{"compare", "--instance", "x.csv", "--threads", "2"}},
 		{"--data has no effect on compare of a bare instance", []string{"compare", "--instance", "x.csv", "--data", "d"}},
 		{"only one of --node, --text and --html", []string{"inspect", path, "--text", "--node", "x"}},
+		{"--keep-io has no effect on optimize without --shape or --dim", []string{"optimize", path, "-o", out, "--keep-io"}},
+		{"--rtol has no effect on optimize with --no-verify", []string{"optimize", path, "-o", out, "--no-verify", "--rtol", "0.1"}},
+		{"--atol has no effect on optimize with --no-verify", []string{"optimize", path, "-o", out, "--no-verify", "--atol", "0.1"}},
+		{"--seed has no effect on optimize with --no-verify", []string{"optimize", path, "-o", out, "--no-verify", "--seed", "1"}},
+		{"--allow-unverified has no effect on optimize with --no-verify", []string{"optimize", path, "-o", out, "--no-verify", "--allow-unverified"}},
+		{"--optimize-for has no effect on optimize", []string{"optimize", path, "-o", out, "--optimize-for", "memory"}},
+		{"--accuracy has no effect on optimize", []string{"optimize", path, "-o", out, "--accuracy", "strict"}},
+		{"--accuracy medium is neither", []string{"run", path, "--accuracy", "medium"}},
+		{"--accuracy has no effect on run with --backend reference", []string{"run", path, "--backend", "reference", "--accuracy", "strict"}},
+		{"--optimize-for has no effect on bench with --backend reference", []string{"bench", path, "--backend", "reference", "--optimize-for", "memory"}},
+		{"--accuracy has no effect on verify with --backend reference", []string{"verify", path, "--backend", "reference", "--accuracy", "strict"}},
+		{"--python has no effect on bench without --compare ort", []string{"bench", path, "--python", "python3"}},
+		{"--data-root: ", []string{"run", path, "--data-root", out + ".none"}},
+		{"is no folder", []string{"run", path, "--data-root", path}},
+		{"--data-root has no effect on builtin:mlp", []string{"run", "builtin:mlp", "--data-root", filepath.Dir(path)}},
+		{"--channel-block has no effect on " + path, []string{"run", path, "--channel-block", "8"}},
+		{"--channel-block has no effect on builtin:mlp", []string{"inspect", "builtin:mlp", "--channel-block", "16"}},
+		{"--channel-block has no effect on " + path + " and builtin:mlp", []string{"diff", path, "builtin:mlp", "--channel-block", "16"}},
+		{"--channel-block has no effect on verify", []string{"verify", path, "--channel-block", "8"}},
+		{"--accuracy has no effect on compare of a bare instance", []string{"compare", "--instance", "x.csv", "--accuracy", "strict"}},
+		{"--budget has no effect on compare with --train", []string{"compare", path, "--train", "huber", "--budget", "1s"}},
+		{"--planner has no effect on inspect with --text or --node", []string{"inspect", path, "--text", "--planner", "pool"}},
+		{"--schedule has no effect on inspect with --node", []string{"inspect", path, "--node", "y", "--schedule", "file"}},
+		{"--threads has no effect on inspect with --text or --node", []string{"inspect", path, "--node", "y", "--threads", "2"}},
+		{"--verbose has no effect on models", []string{"models", "-v"}},
+		{"--accuracy has no effect on models", []string{"models", "--accuracy", "strict"}},
+		{"--data-root has no effect on models", []string{"models", "--data-root", filepath.Dir(path)}},
+		{"--seed has no effect: no input is random", []string{"run", saved(t, linear), "--input", "x=" + npyFile(t, []int{2, 4}), "--seed", "1"}},
+		{"--seed has no effect: no input is random", []string{"bench", saved(t, linear), "--data", data, "--seed", "1"}},
+		{"--seed has no effect: no input is random", []string{"diff", saved(t, linear), saved(t, linear), "--data", data, "--seed", "1"}},
+		{"--seed has no effect: no input is random", []string{"optimize", saved(t, linear), "-o", out, "--data", data, "--seed", "1"}},
+		{"--seed has no effect: no input is random", []string{"compare", saved(t, linear), "--run", "--data", data, "--seed", "1"}},
+		{"--dim N=3 contradicts the input", []string{"run", saved(t, linear), "--input", "x=" + npyFile(t, []int{2, 4}), "--dim", "N=3"}},
+		{"--dim N=3 contradicts the input", []string{"bench", saved(t, linear), "--data", data, "--dim", "N=3"}},
+		{"--shape x=3x4 contradicts the input", []string{"bench", saved(t, linear), "--data", data, "--shape", "x=3x4"}},
+		{`input "x" is given twice`, []string{"run", saved(t, linear), "--input", "x=" + npyFile(t, []int{2, 4}), "--input", writeTemp(t, t.TempDir(), "a.npz", npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 2, 4)}))}},
+		{"no array in it has the name of an input; the inputs are x, the arrays y", []string{"run", saved(t, linear), "--input", writeTemp(t, t.TempDir(), "a.npz", npzBytes(t, map[string]*ndarray.Array{"y": ndarray.Must(ndarray.Float32, 2, 4)}))}},
+		{"--top has no effect", []string{"run", saved(t, `in %x: float32[2] %y = ReduceMax(%x) [keepdims=0] out %y`), "--top", "1"}},
+		{"--only nothing", []string{"verify", withSet, "--only", "nothing"}},
 	} {
 		o := fails(t, exitUsage, []string{c.says}, c.args...)
 		assert.Empty(t, o.out)
@@ -329,69 +386,62 @@ func TestCompareDump(t *testing.T) {
 	assert.Contains(t, string(html), "BatchNormalization")
 }
 
-// TestFortranOrder reads what numpy.asfortranarray writes.
-func TestFortranOrder(t *testing.T) {
-	want := ndarray.Must(ndarray.Float32, 2, 3, 2)
-	columns := ndarray.Must(ndarray.Float32, 2, 3, 2)
-	for i := range 2 {
-		for j := range 3 {
-			for k := range 2 {
-				want.SetFloat((i*3+j)*2+k, float64(100*i+10*j+k))
-				columns.SetFloat((k*3+j)*2+i, float64(100*i+10*j+k))
-			}
-		}
-	}
-	data := bytes.Replace(npyBytes(t, columns), []byte("False, 'shape': (2, 3, 2), }"), []byte("True, 'shape': (2, 3, 2), } "), 1)
-	got, err := readNPY(bytes.NewReader(data), 0)
-	require.NoError(t, err)
-	assert.Equal(t, want.Shape, got.Shape)
-	assert.Equal(t, want.Data, got.Data)
-}
-
 // TestProfileMedian: one slow run does not change a row.
 func TestProfileMedian(t *testing.T) {
 	rows := rank(map[string]*timing{"a": {row: profileRow{Name: "a", Count: 6}, nanos: []int64{5, 900, 4}}, "b": {row: profileRow{Name: "b", Count: 3}, nanos: []int64{10, 11, 15}}}, 3)
 	assert.Equal(t, []profileRow{{Name: "b", Nanos: 11, Share: 11. / 16, Count: 1}, {Name: "a", Nanos: 5, Share: 5. / 16, Count: 2}}, rows)
 }
 
-// TestOptimizeSilero freezes a recorded model whose branch for 8 kHz accepts no frames of 576 samples.
+// TestOptimizeSilero freezes a recorded model whose branch for 8 kHz accepts no frames of 576 samples: ONNX Runtime refuses the
+// branch once it has folded its conditions, in the model itself, too.
 func TestOptimizeSilero(t *testing.T) {
 	dir := shareddata.Path(t, "models", "silero_vad")
 	out := filepath.Join(t.TempDir(), "o.onnx")
-	m := object(t, ok(t, "optimize", filepath.Join(dir, "model.onnx"), "-o", out, "--no-compare", "--json", "--data", filepath.Join(dir, "test_data_set_0"),
-		"--shape", "input=1x576", "--shape", "state=2x1x128"))
-	assert.Equal(t, true, m["verified"])
-	w, err := berth.Open(out)
-	require.NoError(t, err)
-	defer w.Close()
-	require.NoError(t, w.CheckPortable())
-	lstm := 0
-	w.Graph().Walk(func(g *ssa.Graph) {
-		for _, n := range g.Nodes {
-			if n.Op == "LSTM" {
-				assert.Contains(t, []int{-1, 3}, n.In[0].Type.Rank())
-				lstm++
-			}
-		}
-	})
-	assert.Equal(t, 3, lstm, "the branch that is kept has two")
+	args := []string{"optimize", filepath.Join(dir, "model.onnx"), "-o", out, "--no-compare", "--json", "--data", filepath.Join(dir, "test_data_set_0")}
+	assert.Equal(t, true, object(t, ok(t, args...))["verified"], "with open shapes")
+	require.NoError(t, os.Remove(out))
+	refusedUnlessOpen(t, out, "LSTM", append(args, "--shape", "input=1x576", "--shape", "state=2x1x128"))
 }
 
-// TestOptimizeTypes: types that ONNX does not allow are named where the model has them, and refused where only the result has.
-func TestOptimizeTypes(t *testing.T) {
+// TestOptimizeInvalid: what other tools refuse in a model is refused in its result, too, unless that is allowed; what only the
+// result has always is.
+func TestOptimizeInvalid(t *testing.T) {
 	scatter := func(index string) string {
 		return `in %x: float32[4] in %i: ` + index + `[2,1] in %u: float32[2] %y = ScatterND(%x, %i, %u) out %y`
 	}
 	const warned = `operand "indices" is int32`
-	for _, c := range []struct {
-		name, graph string
-		refused     bool
-	}{{"allowed", scatter("int64"), false}, {"not allowed", scatter("int32"), true}} {
+	versions := func(ir, opset int64) string {
+		path := saved(t, "in %x: float32[2] %y = Neg(%x) out %y")
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		m, err := onnxwire.Parse(data)
+		require.NoError(t, err)
+		m.IRVersion, m.OpsetImports[0].Version = ir, opset
+		data, err = onnxwire.Marshal(m)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, data, 0o666))
+		return path
+	}
+	for _, c := range []struct{ name, path, why string }{
+		{"allowed", saved(t, scatter("int64")), ""},
+		{"type that is not allowed", saved(t, scatter("int32")), warned},
+		{"branches of two types", saved(t, `in %c: bool[] in %x: float32[2] %y = If(%c | %x) { then_branch: graph "t" { in %p: float32[2] %a = Cast(%p) [to=6] out %a } else_branch: graph "e" { in %q: float32[2] %b = Neg(%q) out %b } } out %y`), "result 0 of else_branch is float"},
+		{"file format of the future", versions(99, 17), "IR version 99"},
+		{"operator set of the future", versions(8, 999), "version 999"},
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := cli(t, "optimize", saved(t, c.graph), "-o", filepath.Join(t.TempDir(), "o.onnx"), "--no-compare", "--json")
+			out := filepath.Join(t.TempDir(), "o.onnx")
+			args := []string{"optimize", c.path, "-o", out, "--no-compare", "--json"}
+			if c.why != "" {
+				fails(t, exitDiffers, []string{c.why, "other tools would refuse", "--allow-unverified"}, args...)
+				assert.NoFileExists(t, out)
+				args = append(args, "--allow-unverified")
+			}
+			o := cli(t, args...)
 			require.Equal(t, exitDone, o.code, o.err)
-			assert.Equal(t, c.refused, strings.Contains(o.err, warned), o.err)
-			assert.Equal(t, c.refused, object(t, o.out)["type_violations"] != nil)
+			assert.Equal(t, c.why != "", strings.Contains(o.err, "other tools may refuse"), o.err)
+			assert.Equal(t, c.why != "", object(t, o.out)["type_violations"] != nil)
+			assert.FileExists(t, out)
 		})
 	}
 	good, err := berth.Open(saved(t, scatter("int64")))
@@ -400,10 +450,10 @@ func TestOptimizeTypes(t *testing.T) {
 	bad, err := berth.Open(saved(t, scatter("int32")))
 	require.NoError(t, err)
 	defer bad.Close()
-	_, err = new(app).checkTypes(t.Context(), good, bad)
+	_, err = new(app).checkValid(t.Context(), good, bad, optimizeFlags{unchecked: true})
 	require.ErrorContains(t, err, warned)
 	assert.Equal(t, exitDiffers, codeOf(err))
-	old, err := new(app).checkTypes(t.Context(), bad, good)
+	old, err := new(app).checkValid(t.Context(), bad, good, optimizeFlags{})
 	require.NoError(t, err)
 	assert.Empty(t, old)
 }

@@ -71,8 +71,12 @@ func (v *verification) changed(in map[string]ndarray.Value, ok func(a *ndarray.A
 		if !isArray || !ok(a) || v.have[name] != nil {
 			continue
 		}
-		a = a.Clone()
-		for i := range a.Len() {
+		clone, err := ndarray.CloneIn(v.a.memory, a)
+		if err != nil {
+			return in, false // what there is no memory for is not tried
+		}
+		a = clone.(*ndarray.Array)
+		for i := range elements(v.a.ctx, a.Len()) {
 			change(a, i)
 		}
 		out[name], any = a, true

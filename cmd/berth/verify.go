@@ -79,11 +79,16 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	}
 	var cases []*conformance.Case
 	for _, p := range paths {
-		cs, err := conformance.Open(p)
+		cs, err := conformance.OpenContext(a.ctx, p)
 		if err != nil {
 			return modelError(p, err)
 		}
 		cases = append(cases, cs...)
+	}
+	found := len(cases)
+	cases = slices.DeleteFunc(cases, func(c *conformance.Case) bool { return !strings.Contains(c.Name, f.only) })
+	if len(cases) == 0 {
+		return usagef("--only %s: none of %d cases has a name with that", f.only, found)
 	}
 	n, lines := a.verifyCases(ctx, cases, planners, opts, f)
 	if err := a.verifyEnd(n, lines, f); err != nil {
@@ -94,14 +99,13 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 
 // verifyCases runs the cases until one is interrupted; that one does not count.
 func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planners []string, opts []berth.Option, f verifyFlags) (n tally, lines []string) {
-	cases = slices.DeleteFunc(cases, func(c *conformance.Case) bool { return !strings.Contains(c.Name, f.only) })
 	bar := a.newProgress(len(cases) * len(planners))
 	defer bar.done()
 	for _, c := range cases {
 		for _, pl := range planners {
 			bar.step(c.Name)
 			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f)
-			err := conformance.Verify(ctx, c, prepare, f.tolerance)
+			err := conformance.Verify(a.memory.In(ctx), c, prepare, f.tolerance)
 			if ctx.Err() != nil {
 				return n, lines
 			}
@@ -118,15 +122,19 @@ func (n *tally) count(a *app, name, planner string, err error) string {
 	}
 	if err == nil {
 		n.passed++
-		return "PASS " + name
+		if a.verbose {
+			a.note("PASS %s", name)
+		}
+		return "PASS " + plain(name)
 	}
 	n.failed++
 	var failure *conformance.Failure
 	if errors.As(err, &failure) && failure.DamagedModel() || codeOf(err) == exitModel || errors.Is(err, fs.ErrNotExist) {
 		n.badModel++
 	}
-	a.note("FAIL %s: %v", name, err)
-	return fmt.Sprintf("FAIL %s: %v", name, err)
+	line := plain(fmt.Sprintf("FAIL %s: %v", name, err))
+	a.note("%s", line)
+	return line
 }
 
 func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
@@ -143,7 +151,7 @@ func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(a.out, "%d passed, %d failed, %d skipped\n", n.passed, n.failed, n.skipped)
+		a.printf("%d passed, %d failed, %d skipped\n", n.passed, n.failed, n.skipped)
 	}
 	switch {
 	case n.failed == 0:
@@ -179,7 +187,7 @@ func (a *app) openCase(c *conformance.Case) (*berth.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return berth.Parse(data)
+	return berth.Parse(data, a.openOptions()...)
 }
 
 func (a *app) runCase(ctx context.Context, m *berth.Model, in []conformance.Named, opts []berth.Option, f verifyFlags) ([]conformance.Named, error) {

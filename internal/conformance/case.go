@@ -1,10 +1,13 @@
 package conformance
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -13,7 +16,6 @@ import (
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -68,7 +70,12 @@ func (c *Case) ModelPath() string {
 }
 
 // ModelBytes returns the content of the model file.
-func (c *Case) ModelBytes() ([]byte, error) { return readRegular(c.files, c.model) }
+func (c *Case) ModelBytes() ([]byte, error) {
+	if err := checkRegular(c.files, c.model); err != nil {
+		return nil, err
+	}
+	return fs.ReadFile(c.files, c.model)
+}
 
 // Tolerance returns the case's own tolerance (tolerance.json, or the data.json
 // of the ONNX tests), def if it has none. Fields that the file leaves out are
@@ -78,12 +85,15 @@ func (c *Case) Tolerance(def Tolerance) (Tolerance, error) {
 		def = Tolerance{Rtol: max(def.Rtol, l.Rtol), Atol: max(def.Atol, l.Atol), Why: l.Why}
 	}
 	for _, name := range []string{"tolerance.json", "data.json"} {
-		data, err := readRegular(c.files, name)
-		if err != nil || c.light {
+		data, err := readText(c.files, name)
+		if errors.Is(err, fs.ErrNotExist) || c.light {
 			continue
 		}
 		out := def
-		if err := json.Unmarshal(data, &out); err != nil {
+		if err == nil {
+			err = json.Unmarshal(data, &out)
+		}
+		if err != nil {
 			return def, fmt.Errorf("case %s: %s: %w", c.Name, name, err)
 		}
 		return out, nil
@@ -136,9 +146,9 @@ type Signature struct {
 }
 
 // Signature reads the model's declared inputs and outputs.
-func (c *Case) Signature() (*Signature, error) {
+func (c *Case) Signature(ctx context.Context) (*Signature, error) {
 	if path := c.ModelPath(); path != "" {
-		f, err := onnxwire.Open(path)
+		f, err := onnxwire.OpenWith(ctx, path, onnxwire.MapFile)
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +158,7 @@ func (c *Case) Signature() (*Signature, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := onnxwire.Parse(data)
+	m, err := onnxwire.ParseContext(ctx, data)
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.Name, err)
 	}
@@ -186,11 +196,25 @@ func drawsRandom(g *onnxwire.Graph) bool {
 	return false
 }
 
-// LoadSet reads one data set.
-func (c *Case) LoadSet(sig *Signature, name string) (*Set, error) {
+// LoadSet reads one data set, within the budget of the context.
+func (c *Case) LoadSet(ctx context.Context, sig *Signature, name string) (*Set, error) {
 	if c.light {
-		return c.lightSet(sig)
+		return c.lightSet(ctx, sig)
 	}
+	files, err := c.setFiles(name)
+	if err != nil {
+		return nil, err
+	}
+	set := &Set{Name: name}
+	if set.Inputs, err = c.inputs(ctx, sig, files["input"]); err != nil {
+		return nil, err
+	}
+	set.Outputs, err = c.values(ctx, sig.Outputs, files["output"])
+	return set, err
+}
+
+// setFiles finds the files of a data set by kind, "input" or "output", and number.
+func (c *Case) setFiles(name string) (map[string]map[int]string, error) {
 	list, err := fs.ReadDir(c.files, name)
 	if err != nil {
 		return nil, err
@@ -202,20 +226,20 @@ func (c *Case) LoadSet(sig *Signature, name string) (*Set, error) {
 			byKind[kind][i] = path.Join(name, e.Name())
 		}
 	}
-	inputs := sig.Inputs
-	if len(byKind["input"]) > len(inputs) {
-		inputs = sig.all // initializers are given too
-	}
-	set := &Set{Name: name}
-	if set.Inputs, err = c.values(inputs, byKind["input"]); err != nil {
-		return nil, err
-	}
-	set.Inputs = slices.DeleteFunc(set.Inputs, func(n Named) bool { return n.Value == nil })
-	set.Outputs, err = c.values(sig.Outputs, byKind["output"])
-	return set, err
+	return byKind, nil
 }
 
-func (c *Case) values(infos []*onnxwire.ValueInfo, files map[int]string) ([]Named, error) {
+// inputs reads the inputs that there are files of.
+func (c *Case) inputs(ctx context.Context, sig *Signature, files map[int]string) ([]Named, error) {
+	infos := sig.Inputs
+	if len(files) > len(infos) {
+		infos = sig.all // initializers are given too
+	}
+	all, err := c.values(ctx, infos, files)
+	return slices.DeleteFunc(all, func(n Named) bool { return n.Value == nil }), err
+}
+
+func (c *Case) values(ctx context.Context, infos []*onnxwire.ValueInfo, files map[int]string) ([]Named, error) {
 	out := make([]Named, len(infos))
 	for i, info := range infos {
 		out[i].Name = info.Name
@@ -223,7 +247,7 @@ func (c *Case) values(infos []*onnxwire.ValueInfo, files map[int]string) ([]Name
 		if !ok {
 			continue
 		}
-		v, err := c.value(file, info.Type)
+		v, err := c.value(ctx, file, info.Type)
 		if err != nil {
 			return nil, fmt.Errorf("case %s: %s: %w", c.Name, file, err)
 		}
@@ -232,16 +256,34 @@ func (c *Case) values(infos []*onnxwire.ValueInfo, files map[int]string) ([]Name
 	return out, nil
 }
 
-func (c *Case) value(file string, t *onnxwire.Type) (ndarray.Value, error) {
-	data, err := readRegular(c.files, file)
+func (c *Case) value(ctx context.Context, file string, t *onnxwire.Type) (ndarray.Value, error) {
+	if err := checkRegular(c.files, file); err != nil {
+		return nil, err
+	}
+	kind := declaredKind(t)
+	if m, ok := c.files.(memFS); ok {
+		return alignedValue(ctx, m.files[file], kind)
+	}
+	f, err := c.files.Open(file)
 	if err != nil {
 		return nil, err
 	}
-	v, err := onnximport.ReadValue(bytes.Clone(data), declaredKind(t))
-	if a, ok := v.(*ndarray.Array); ok && !a.Aligned() {
-		v = a.Clone()
+	defer f.Close()
+	info, err := f.Stat()
+	r, ok := f.(io.ReaderAt)
+	switch {
+	case err != nil:
+		return nil, err
+	case ok && kind == ssa.KindTensor:
+		return ReadTensor(ctx, r, info.Size(), nil)
+	case ok:
+		return readValue(ctx, r, info.Size(), kind)
 	}
-	return v, err
+	data, err := onnxwire.ReadAll(ndarray.BudgetOf(ctx), f, file, info.Size(), math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	return alignedValue(ctx, data, kind)
 }
 
 // declaredKind is the kind of values of a declared type, a tensor where nothing is declared.

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -12,10 +13,10 @@ import (
 // lightSet makes the data set of a light model: every input holds 0, 1/n, 2/n …
 // in row-major order (n elements, dimensions without a number taken as 1),
 // rounded to float32, and the outputs lie beside the model.
-func (c *Case) lightSet(sig *Signature) (*Set, error) {
+func (c *Case) lightSet(ctx context.Context, sig *Signature) (*Set, error) {
 	set := &Set{Name: "rule"}
 	for _, in := range sig.Inputs {
-		a, err := ruleInput(in)
+		a, err := ruleInput(ctx, in)
 		if err != nil {
 			return nil, fmt.Errorf("case %s: %w", c.Name, err)
 		}
@@ -29,11 +30,11 @@ func (c *Case) lightSet(sig *Signature) (*Set, error) {
 		}
 	}
 	var err error
-	set.Outputs, err = c.values(sig.Outputs, files)
+	set.Outputs, err = c.values(ctx, sig.Outputs, files)
 	return set, err
 }
 
-func ruleInput(in *onnxwire.ValueInfo) (*ndarray.Array, error) {
+func ruleInput(ctx context.Context, in *onnxwire.ValueInfo) (*ndarray.Array, error) {
 	if in.Type == nil || in.Type.Tensor == nil || in.Type.Tensor.ElemType != onnxwire.TypeFloat || in.Type.Tensor.Shape == nil {
 		return nil, fmt.Errorf("input %q is no float tensor of known rank: no values follow from a rule", in.Name)
 	}
@@ -45,7 +46,7 @@ func ruleInput(in *onnxwire.ValueInfo) (*ndarray.Array, error) {
 		}
 		shape = append(shape, n)
 	}
-	a, err := ndarray.New(ndarray.Float32, shape...)
+	a, err := ndarray.NewIn(ndarray.BudgetOf(ctx), ndarray.Float32, shape...)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"archive/tar"
+	"cmp"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,16 +14,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 // MaxArchive is the most that the files of an archive may take in memory, in
 // bytes; larger ones must be unpacked first.
 const MaxArchive = 4 << 30
 
-// Open finds the cases at a path, sorted by name (those of a folder before those
+// Open is [OpenContext] without an end, within the default budget.
+func Open(name string) ([]*Case, error) { return OpenContext(context.Background(), name) }
+
+// OpenContext finds the cases at a path, sorted by name (those of a folder before those
 // of archives in it): see the package comment for what a path may be. It fails if
-// there is none.
-func Open(name string) ([]*Case, error) {
+// there is none. What archives hold is in memory, within the budget of the context.
+func OpenContext(ctx context.Context, name string) ([]*Case, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -29,9 +36,9 @@ func Open(name string) ([]*Case, error) {
 	var cases []*Case
 	switch {
 	case info.IsDir():
-		cases, err = openFolder(name)
+		cases, err = openFolder(ctx, name)
 	case isArchive(name):
-		cases, err = openArchive(name)
+		cases, err = openArchive(ctx, name)
 	case strings.HasSuffix(name, ".onnx"):
 		dir := filepath.Dir(name)
 		cases, err = fileCase(dir, filepath.Base(name), name)
@@ -48,8 +55,8 @@ func isArchive(name string) bool {
 	return strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz")
 }
 
-func openArchive(name string) ([]*Case, error) {
-	files, err := readArchive(name)
+func openArchive(ctx context.Context, name string) ([]*Case, error) {
+	files, err := readArchive(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +64,7 @@ func openArchive(name string) ([]*Case, error) {
 }
 
 // openFolder finds the cases of a folder, then those of the archives in it.
-func openFolder(dir string) ([]*Case, error) {
+func openFolder(ctx context.Context, dir string) ([]*Case, error) {
 	cases, err := find(os.DirFS(dir), dir, dir)
 	if err != nil {
 		return nil, err
@@ -70,7 +77,7 @@ func openFolder(dir string) ([]*Case, error) {
 		if e.IsDir() || !isArchive(e.Name()) {
 			continue
 		}
-		more, err := openArchive(filepath.Join(dir, e.Name()))
+		more, err := openArchive(ctx, filepath.Join(dir, e.Name()))
 		if err != nil {
 			return nil, err
 		}
@@ -143,8 +150,11 @@ func caseName(folder, dir, source string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(source), ".gz"), ".tar")
 }
 
+// nameBytes is about what the name of a file or folder takes beside its text.
+const nameBytes = 512
+
 // readArchive unpacks a .tar.gz into memory.
-func readArchive(name string) (memFS, error) {
+func readArchive(ctx context.Context, name string) (memFS, error) {
 	f, err := OpenRegular(name)
 	if err != nil {
 		return memFS{}, err
@@ -155,12 +165,12 @@ func readArchive(name string) (memFS, error) {
 		return memFS{}, fmt.Errorf("%s: %w", name, err)
 	}
 	out := newMemFS()
-	left := int64(MaxArchive)
+	left, memory := int64(MaxArchive), ndarray.BudgetOf(ctx)
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return out, nil
-		} else if err != nil {
+		} else if err = cmp.Or(err, ctx.Err()); err != nil {
 			return memFS{}, fmt.Errorf("%s: %w", name, err)
 		}
 		clean := path.Clean(h.Name)
@@ -170,26 +180,13 @@ func readArchive(name string) (memFS, error) {
 		if left -= h.Size; left < 0 {
 			return memFS{}, fmt.Errorf("%s holds more than %d bytes: unpack it and give the folder", name, int64(MaxArchive))
 		}
-		data := make([]byte, 0, min(h.Size, 1<<20))
-		if data, err = appendAll(data, r, h.Size); err != nil {
+		if err := memory.Ask(clean, h.Size+int64(len(clean))+nameBytes*int64(1+strings.Count(clean, "/"))); err != nil {
+			return memFS{}, fmt.Errorf("%s: unpack it and give the folder: %w", name, err)
+		}
+		data := make([]byte, h.Size)
+		if _, err = io.ReadFull(r, data); err != nil {
 			return memFS{}, fmt.Errorf("%s: %s: %w", name, clean, err)
 		}
 		out.add(clean, data)
 	}
-}
-
-// appendAll reads size bytes, growing the buffer only as they arrive.
-func appendAll(data []byte, r io.Reader, size int64) ([]byte, error) {
-	for int64(len(data)) < size {
-		data = slices.Grow(data, int(min(size-int64(len(data)), int64(len(data))+4096)))
-		n, err := r.Read(data[len(data):min(int64(cap(data)), size)])
-		data = data[:len(data)+n]
-		if err != nil && int64(len(data)) < size {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, err
-		}
-	}
-	return data, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 )
 
 func info(name string, dims ...int64) *onnxwire.ValueInfo {
@@ -132,10 +133,10 @@ func TestInitializersMayBeGivenToo(t *testing.T) {
 	writeFolder(t, dir, files)
 	cases, err := Open(dir)
 	require.NoError(t, err)
-	sig, err := cases[0].Signature()
+	sig, err := cases[0].Signature(context.Background())
 	require.NoError(t, err)
 	for set, want := range map[string][]string{"test_data_set_0": {"w", "a", "b"}, "test_data_set_1": {"a", "b"}} {
-		s, err := cases[0].LoadSet(sig, set)
+		s, err := cases[0].LoadSet(context.Background(), sig, set)
 		require.NoError(t, err)
 		var got []string
 		for _, in := range s.Inputs {
@@ -159,6 +160,8 @@ func TestToleranceFile(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "c", "tolerance.json"), []byte("{"), 0o644))
 	assert.ErrorContains(t, Verify(t.Context(), cases[0], sums(0), BackendTolerance), "tolerance.json")
+	require.NoError(t, os.Truncate(filepath.Join(dir, "c", "tolerance.json"), 1<<40)) // of which little is read
+	assert.ErrorContains(t, Verify(t.Context(), cases[0], sums(0), BackendTolerance), "tolerance.json has more than 1048576 bytes")
 }
 
 func TestLightModels(t *testing.T) {
@@ -228,5 +231,26 @@ func TestOpenFailures(t *testing.T) {
 		"none": "none", "empty": "holds no model.onnx", "x.txt": "is no folder, .tar.gz or .onnx file", "x.tar.gz": "x.tar.gz"} {
 		_, err := Open(filepath.Join(dir, path))
 		assert.ErrorContains(t, err, want, path)
+	}
+}
+
+// TestArchivesWithinBudget: what an archive holds, also names without content, is asked of the budget.
+func TestArchivesWithinBudget(t *testing.T) {
+	dir := t.TempDir()
+	many := map[string][]byte{}
+	for i := range 20000 {
+		many[fmt.Sprintf("a/%d/b/c", i)] = nil
+	}
+	for name, files := range map[string]map[string][]byte{"large": {"x": make([]byte, 32<<20)}, "many": many} {
+		path := filepath.Join(dir, name+".tar.gz")
+		writeArchive(t, path, files)
+		_, err := OpenContext(ndarray.Budget(8<<20).In(t.Context()), path)
+		var memory *ops.MemoryError
+		require.ErrorAs(t, err, &memory, name)
+		assert.ErrorContains(t, err, path)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = OpenContext(ctx, path)
+		require.ErrorIs(t, err, context.Canceled)
 	}
 }

@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 )
@@ -17,14 +19,6 @@ func OpenRegular(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// ReadRegular reads a whole file, and refuses what is no regular file.
-func ReadRegular(path string) ([]byte, error) {
-	if err := CheckRegular(path); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-}
-
 // CheckRegular reports a path that is missing or no regular file.
 func CheckRegular(path string) error {
 	info, err := os.Stat(path)
@@ -34,14 +28,31 @@ func CheckRegular(path string) error {
 	return err
 }
 
-// readRegular is [ReadRegular] in a file system.
-func readRegular(files fs.FS, name string) ([]byte, error) {
-	info, err := fs.Stat(files, name)
+// mostText is how large a file with the tolerance of a case may be, in bytes.
+const mostText = 1 << 20
+
+// readText reads a small file of a file system, and refuses what is none.
+func readText(files fs.FS, name string) ([]byte, error) {
+	if err := checkRegular(files, name); err != nil {
+		return nil, err
+	}
+	f, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, mostText+1))
+	if len(data) > mostText {
+		err = fmt.Errorf("%s has more than %d bytes", name, mostText)
 	}
-	return fs.ReadFile(files, name)
+	return data, err
+}
+
+// checkRegular is [CheckRegular] in a file system.
+func checkRegular(files fs.FS, name string) error {
+	info, err := fs.Stat(files, name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+	}
+	return err
 }

@@ -53,7 +53,7 @@ func Verify(ctx context.Context, c *Case, prepare Prepare, def Tolerance) (err e
 	if err != nil {
 		return at("", "", err)
 	}
-	sig, err := c.Signature()
+	sig, err := c.Signature(ctx)
 	if err != nil {
 		return at("", "", err)
 	}
@@ -73,7 +73,7 @@ func Verify(ctx context.Context, c *Case, prepare Prepare, def Tolerance) (err e
 		}()
 	}
 	for _, name := range sets {
-		set, err := c.LoadSet(sig, name)
+		set, err := c.LoadSet(ctx, sig, name)
 		if err != nil {
 			return at(name, "", err)
 		}

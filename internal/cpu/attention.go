@@ -25,17 +25,27 @@ var attentionOps = []entry{
 type heads struct {
 	n, seq, size   int
 	batch, head, s int // strides between batches, heads, positions
+	first          int // element
 }
 
 // denseHeads are n heads of seq vectors, head by head.
-func denseHeads(n, seq, size int) heads { return heads{n, seq, size, n * seq * size, seq * size, size} }
+func denseHeads(n, seq, size int) heads {
+	return heads{n, seq, size, n * seq * size, seq * size, size, 0}
+}
 
 // mergedHeads are n heads of seq vectors, position by position.
-func mergedHeads(n, seq, size int) heads { return heads{n, seq, size, seq * n * size, size, n * size} }
+func mergedHeads(n, seq, size int) heads {
+	return heads{n, seq, size, seq * n * size, size, n * size, 0}
+}
 
-// headsOf reads an operand of rank 4 [B, n, S, size], or 3 [B, S, n·size].
-func headsOf(shape []int, n int) (h heads, ok bool) {
+// headsOf reads an operand of rank 4 [B, n, S, size], or 3 [B, S, n·size]; or operand i of three that are
+// the last ones of those which are packed into one [B, S, n, 3, size] or [B, S, n, 2, size].
+func headsOf(shape []int, n, i int) (h heads, ok bool) {
 	switch {
+	case len(shape) == 5 && i+shape[3] >= 3:
+		h = mergedHeads(shape[2]*shape[3], shape[1], shape[4])
+		h.n, h.head, h.first = shape[2], shape[3]*h.size, (i+shape[3]-3)*h.size
+		return h, shape[3] <= 3
 	case len(shape) == 4:
 		return denseHeads(shape[1], shape[2], shape[3]), true
 	case len(shape) == 3 && n > 0 && shape[2]%n == 0:
@@ -45,7 +55,7 @@ func headsOf(shape []int, n int) (h heads, ok bool) {
 }
 
 // at is the first element of a head at a position.
-func (h *heads) at(b, head, s int) int { return b*h.batch + head*h.head + s*h.s }
+func (h *heads) at(b, head, s int) int { return h.first + b*h.batch + head*h.head + s*h.s }
 
 // attention is an attention with what is done to its operands before.
 type attention struct {
@@ -87,10 +97,10 @@ func (a *attention) prepare(p *prep, hq, hk int, scale func(standard float32) fl
 	a.batch = p.in[0].shape[0]
 	var ok [4]bool
 	var y heads
-	a.q, ok[0] = headsOf(p.in[0].shape, hq)
-	a.k, ok[1] = headsOf(p.in[1].shape, hk)
-	a.v, ok[2] = headsOf(p.in[2].shape, hk)
-	y, ok[3] = headsOf(p.out[0].shape, hq)
+	a.q, ok[0] = headsOf(p.in[0].shape, hq, 0)
+	a.k, ok[1] = headsOf(p.in[1].shape, hk, 1)
+	a.v, ok[2] = headsOf(p.in[2].shape, hk, 2)
+	y, ok[3] = headsOf(p.out[0].shape, hq, 0)
 	if ok != [4]bool{true, true, true, true} || a.k.n == 0 || a.q.n%a.k.n != 0 || a.k.n != a.v.n || a.k.seq != a.v.seq ||
 		a.q.size != a.k.size || p.in[1].shape[0] != a.batch || p.in[2].shape[0] != a.batch || y.size != a.v.size || y.seq != a.q.seq {
 		return nil, nil
@@ -101,13 +111,13 @@ func (a *attention) prepare(p *prep, hq, hk int, scale func(standard float32) fl
 	s, group := &a.spec, a.q.n/a.k.n
 	s.Batch, s.S, s.T, s.D, s.E = []int{a.batch, a.k.n, group}, a.q.seq, a.k.seq, a.q.size, a.v.size
 	s.Q, s.Y, s.K, s.V = a.q.view(group, true), y.view(group, true), a.k.view(group, false), a.v.view(group, false)
-	s.Scale, s.Seen, s.Past = scale(float32(1/math.Sqrt(float64(a.q.size)))), true, a.past
+	s.Scale, s.Seen = scale(float32(1/math.Sqrt(float64(a.q.size)))), true
 	return a.plans(p)
 }
 
 // view is how the matrices of heads lie, of groups that share a head of keys; queries have a head each.
 func (h *heads) view(group int, queries bool) attend.View {
-	v := attend.View{Batch: []int{h.batch, h.head, 0}, Row: h.s, Col: 1}
+	v := attend.View{At: h.first, Batch: []int{h.batch, h.head, 0}, Row: h.s, Col: 1}
 	if queries {
 		v.Batch[1], v.Batch[2] = h.head*group, h.head
 	}
@@ -214,7 +224,7 @@ func (a *attention) readMask(p *prep) bool {
 func (a *attention) Run(c *ops.Call) error {
 	a.join(c, a.joinK, &a.k, 1, 4)
 	a.join(c, a.joinV, &a.v, 2, 5)
-	args := attend.Args{Done: c.Done(), Q: f32(c.In[0]), K: a.memory(c, a.joinK, &a.k, 1), V: a.memory(c, a.joinV, &a.v, 2), Y: f32(c.Out[0])}
+	args := attend.Args{Done: c.Done(), Q: f32(c.In[0]), K: a.memory(c, a.joinK, &a.k, 1), V: a.memory(c, a.joinV, &a.v, 2), Y: f32(c.Out[0]), Past: a.past}
 	for i, operand := range a.masks {
 		if operand < 0 {
 			continue
@@ -253,7 +263,7 @@ func (a *attention) join(c *ops.Call, join [2]int, h *heads, in, past int) {
 	}
 	dst, src := a.memory(c, join, h, in), f32(c.In[in])
 	old := optF32(c.In, past)
-	fresh, _ := headsOf(arrayOf(c.In[in]).Shape, h.n)
+	fresh, _ := headsOf(arrayOf(c.In[in]).Shape, h.n, in)
 	for b := range a.batch {
 		for i := range h.n {
 			to := dst[h.at(b, i, 0):][:h.head]

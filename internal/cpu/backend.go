@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/cpu/forest"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/ops"
@@ -84,6 +85,7 @@ var families = [][]entry{
 	skipOps,
 	attentionOps,
 	multiHeadOps,
+	groupQueryOps,
 	rotaryOps,
 	softmaxOps,
 	reduceOps,
@@ -128,7 +130,7 @@ func (b *Backend) Prepare(ctx context.Context, n *ssa.Node, threads int) (backen
 	}
 	if o := ops.Of(n); o != nil && o.Prepare != nil {
 		prepare := o.Prepare
-		if fast := byAttributes[ops.Key{Domain: n.Domain, Name: n.Op}]; fast != nil {
+		if fast := forest.Kernels[ops.Key{Domain: n.Domain, Name: n.Op}]; fast != nil {
 			prepare = fast
 		}
 		if k, err := prepare(n); err == nil {

@@ -50,29 +50,34 @@ var casts = [ndarray.NumDTypes]func(*prep) ops.Kernel{
 
 // cast converts S to D by a function.
 func cast[S, D ndarray.Elem](p *prep, f func(dst []D, src []S)) ops.Kernel {
-	return elementwise(p.in[0].n, TileElems, func(c *ops.Call, lo, hi int) {
-		f(elems[D](c.Out[0])[lo:hi], elems[S](c.In[0])[lo:hi])
-	})
+	return castRange(p, func(c *ops.Call, lo, hi int) { f(elems[D](c.Out[0])[lo:hi], elems[S](c.In[0])[lo:hi]) })
+}
+
+// castRange converts by a function that knows the types. There are a hundred of these: each is small.
+//
+//go:noinline
+func castRange(p *prep, f func(c *ops.Call, lo, hi int)) ops.Kernel {
+	return elementwise(p.in[0].n, TileElems, f)
 }
 
 // castFrom converts S to the type of the result; nil if there is no code for that.
 func castFrom[S number](p *prep) ops.Kernel {
 	switch to := p.out[0].dt; to {
 	case ndarray.Bool:
-		return cast(p, truth[S])
+		return castRange(p, truth[S])
 	case ndarray.Float32:
-		return cast(p, convert[S, float32])
+		return castRange(p, convert[S, float32])
 	case ndarray.Float64:
-		return cast(p, convert[S, float64])
+		return castRange(p, convert[S, float64])
 	case ndarray.Int8, ndarray.Uint8:
-		return cast(p, convert[S, uint8])
+		return castRange(p, convert[S, uint8])
 	case ndarray.Int16, ndarray.Uint16:
-		return cast(p, convert[S, uint16])
+		return castRange(p, convert[S, uint16])
 	case ndarray.Int32, ndarray.Uint32:
-		return cast(p, convert[S, uint32])
+		return castRange(p, convert[S, uint32])
 	case ndarray.Int64, ndarray.Uint64:
 		if to == ndarray.Int64 || !isFloat[S]() {
-			return cast(p, convert[S, uint64])
+			return castRange(p, convert[S, uint64])
 		}
 	}
 	return nil
@@ -80,7 +85,8 @@ func castFrom[S number](p *prep) ops.Kernel {
 
 // convert is Go's conversion, except that floats on their way to an integer are cut
 // off to int64 first, saturated there, with 0 for NaN.
-func convert[S, D number](dst []D, src []S) {
+func convert[S, D number](c *ops.Call, lo, hi int) {
+	dst, src := elems[D](c.Out[0])[lo:hi], elems[S](c.In[0])[lo:hi]
 	if isFloat[S]() && !isFloat[D]() {
 		for i, v := range src {
 			dst[i] = D(toInt64(float64(v)))
@@ -93,7 +99,8 @@ func convert[S, D number](dst []D, src []S) {
 }
 
 // truth is 1 for everything but 0, NaN too.
-func truth[S number](dst []uint8, src []S) {
+func truth[S number](c *ops.Call, lo, hi int) {
+	dst, src := elems[uint8](c.Out[0])[lo:hi], elems[S](c.In[0])[lo:hi]
 	for i, v := range src {
 		dst[i] = 0
 		if v != 0 {

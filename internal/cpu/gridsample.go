@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
 )
 
@@ -126,7 +127,7 @@ func (k *gridSample) along(v float32, dim int) (idx [2]int, f [2]float32) {
 		case gridBorder:
 			at = min(max(at, 0), float64(dim-1))
 		case gridReflection:
-			at = reflectInto(at, lo, hi)
+			at = kit.Reflected(at, lo, hi)
 		}
 	}
 	if math.IsNaN(at) || math.Abs(at) > 1<<31 {
@@ -149,17 +150,7 @@ func (k *gridSample) inside(i, dim int, lo, hi float64) int {
 	case gridBorder:
 		return min(max(i, 0), dim-1)
 	case gridReflection:
-		return min(max(int(reflectInto(float64(i), lo, hi)), 0), dim-1)
+		return min(max(int(kit.Reflected(float64(i), lo, hi)), 0), dim-1)
 	}
 	return -1
-}
-
-// reflectInto folds a coordinate back at the borders until it is inside.
-func reflectInto(v, lo, hi float64) float64 {
-	span := hi - lo
-	if span <= 0 {
-		return lo
-	}
-	d := math.Mod(math.Abs(v-lo), 2*span)
-	return lo + min(d, 2*span-d)
 }

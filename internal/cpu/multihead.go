@@ -52,16 +52,18 @@ func prepareMultiHead(p *prep) (ops.Kernel, error) {
 	k := &multiHead{bias: p.has(3), filter: ops.Float(p.node, "mask_filter_value")}
 	q := *p
 	q.in, q.out = make([]operand, 6), slices.Clone(p.out[:min(3, len(p.out))])
-	for i, from := range [6]int{0, 1, 2, 5, 6, 7} {
+	for i, from := range multiHeadFrom {
 		if p.has(from) {
 			q.in[i] = p.in[from]
+		} else if i == 1 || i == 2 {
+			q.in[i] = q.in[i-1]
 		}
 	}
 	if !k.readMask(p, &q) {
 		return nil, nil
 	}
 	for i := range k.shapes {
-		if k.shapes[i] = p.in[i].shape; k.bias {
+		if k.shapes[i] = q.in[i].shape; k.bias {
 			k.biased[i] = q.workspace(4 * p.in[i].n)
 		}
 	}
@@ -80,23 +82,34 @@ func prepareMultiHead(p *prep) (ops.Kernel, error) {
 	return k, nil
 }
 
-// multiHeadFits reports that there is code for the variant: separate operands of float32, merged
-// heads where there is a bias, no result with the scores.
+// multiHeadFrom are the operands of MultiHeadAttention that become those of Attention. Keys and values that are absent
+// are packed into the operand before them.
+var multiHeadFrom = [6]int{0, 1, 2, 5, 6, 7}
+
+// multiHeadFits reports that there is code for the variant: float32, merged heads where there is a bias, no result
+// with the scores.
 func (p *prep) multiHeadFits() bool {
 	for i, x := range p.in {
 		if x.present && x.dt != ndarray.Float32 && i != 4 {
 			return false
 		}
 	}
-	if !p.has(1) || !p.has(2) || p.has(8) || p.has(9) || p.has(6) != p.has(7) || !p.wants(0) || p.wants(3) {
+	if p.has(8) || p.has(9) || p.has(6) != p.has(7) || !p.wants(0) || p.wants(3) || p.has(2) && !p.has(1) {
 		return false
 	}
 	columns := 0
-	for _, x := range p.in[:3] {
-		if len(x.shape) != 3 && (len(x.shape) != 4 || p.has(3)) {
+	for i := range 3 {
+		switch {
+		case !p.has(i): // packed into the operand before it
+			if p.has(3) || i > 0 && p.has(i-1) && (len(p.in[i-1].shape) != 5 || p.in[i-1].shape[3] != 4-i) {
+				return false
+			}
+			continue
+		case len(p.in[i].shape) == 5 && !p.has(3) && i < 2 && !p.has(i+1):
+		case len(p.in[i].shape) != 3 && (len(p.in[i].shape) != 4 || p.has(3)):
 			return false
 		}
-		columns += x.shape[2]
+		columns += p.in[i].shape[2]
 	}
 	return (!p.has(3) || p.in[3].n == columns) && (!p.has(6) || len(p.in[6].shape) == 4)
 }
@@ -111,7 +124,12 @@ func (k *multiHead) readMask(p, q *prep) bool {
 	if p.has(6) {
 		past = p.in[6].shape[2]
 	}
-	keys := p.in[1].shape[len(p.in[1].shape)-2] + past
+	keys := past
+	if s := q.in[1].shape; len(s) == 4 {
+		keys += s[2]
+	} else {
+		keys += s[1]
+	}
 	switch {
 	case m.dt != ndarray.Int32 || p.has(5):
 		return false
@@ -133,10 +151,13 @@ func (k *multiHead) Run(c *ops.Call) error {
 	r := k.calls.take(c, 4)
 	defer k.calls.release(r)
 	r.out = append(r.out, c.Out[:min(3, len(c.Out))]...)
-	for _, from := range [6]int{0, 1, 2, 5, 6, 7} {
+	for i, from := range multiHeadFrom {
 		var v ndarray.Value
 		if from < len(c.In) {
 			v = c.In[from]
+		}
+		if v == nil && (i == 1 || i == 2) {
+			v = r.in[i-1]
 		}
 		r.in = append(r.in, v)
 	}

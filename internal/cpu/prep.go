@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -49,22 +50,9 @@ func newPrep(n *ssa.Node, threads int) (p *prep, ok bool) {
 }
 
 func operands(values []*ssa.Value) ([]operand, bool) {
-	out := make([]operand, len(values))
-	for i, v := range values {
-		if v == nil {
-			continue
-		}
-		shape, ok := v.Type.Static()
-		if !ok || v.Type.DType == ndarray.String || v.Type.DType == ndarray.Undefined {
-			return nil, false
-		}
-		n, err := ndarray.NumElems(shape)
-		if err != nil {
-			return nil, false
-		}
-		out[i] = operand{present: true, dt: v.Type.DType, shape: shape, n: n, value: v}
-	}
-	return out, true
+	return kit.StaticOperands(values, func(v *ssa.Value, shape []int, n int) (operand, bool) {
+		return operand{present: true, dt: v.Type.DType, shape: shape, n: n, value: v}, true
+	})
 }
 
 // resultsAreEmpty reports that no result has elements.

@@ -41,7 +41,7 @@ func prepareRotary(p *prep) (ops.Kernel, error) {
 	}
 	k := &rotary{batch: x.shape[0], interleaved: ops.Int(p.node, "interleaved") != 0}
 	var ok bool
-	if k.x, ok = headsOf(x.shape, int(ops.Int(p.node, "num_heads"))); !ok {
+	if k.x, ok = headsOf(x.shape, int(ops.Int(p.node, "num_heads")), 0); !ok {
 		return nil, nil
 	}
 	dim := int(ops.Int(p.node, "rotary_embedding_dim"))
@@ -66,13 +66,21 @@ func prepareRotary(p *prep) (ops.Kernel, error) {
 // Run checks the positions and rotates every vector; in place allowed.
 func (k *rotary) Run(c *ops.Call) error {
 	if k.positions > 0 {
-		for _, v := range elems[int64](c.In[3]) {
-			if v < 0 || v >= int64(k.positions) {
-				return fmt.Errorf("position %d is outside a cache of %d positions", v, k.positions)
-			}
+		if err := checkPositions(elems[int64](c.In[3]), k.positions); err != nil {
+			return err
 		}
 	}
 	runSmall(c, k.batch*k.x.seq, 2*k.x.n*k.x.size, c.Threads, k)
+	return nil
+}
+
+// checkPositions reports a position that has no row in tables of so many.
+func checkPositions(ids []int64, rows int) error {
+	for _, v := range ids {
+		if v < 0 || v >= int64(rows) {
+			return fmt.Errorf("position %d is outside a cache of %d positions", v, rows)
+		}
+	}
 	return nil
 }
 
@@ -91,17 +99,22 @@ func (k *rotary) tile(c *ops.Call, i, _ int) {
 	x, y := f32(c.In[0]), f32(c.Out[0])
 	for h := range k.x.n {
 		first := k.x.at(b, h, s)
-		src, dst := x[first:][:k.x.size], y[first:][:k.x.size]
-		copy(dst[2*k.half:], src[2*k.half:])
-		p, q, step := 0, k.half, 1
-		if k.interleaved {
-			q, step = 1, 2
-		}
-		for j, co := range cos {
-			u, v := src[p], src[q]
-			dst[p], dst[q] = u*co-v*sin[j], u*sin[j]+v*co
-			p, q = p+step, q+step
-		}
+		rotate(y[first:][:k.x.size], x[first:][:k.x.size], cos, sin, k.interleaved)
+	}
+}
+
+// rotate rotates the pairs of a vector; in place allowed.
+func rotate(dst, src, cos, sin []float32, interleaved bool) {
+	half := len(cos)
+	copy(dst[2*half:], src[2*half:])
+	p, q, step := 0, half, 1
+	if interleaved {
+		q, step = 1, 2
+	}
+	for j, co := range cos {
+		u, v := src[p], src[q]
+		dst[p], dst[q] = u*co-v*sin[j], u*sin[j]+v*co
+		p, q = p+step, q+step
 	}
 }
 

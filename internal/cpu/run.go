@@ -110,8 +110,13 @@ func (k *tiled) Choice() backend.Choice {
 
 // ranges is the kernel that calls f for n elements or rows, per of them at a time.
 type ranges struct {
-	n, per int
-	f      func(c *ops.Call, lo, hi int)
+	n, per, tiles int
+	f             func(c *ops.Call, lo, hi int)
+}
+
+// newRanges divides once: a division takes longer than some of the kernels.
+func newRanges(n, per int, f func(c *ops.Call, lo, hi int)) *ranges {
+	return &ranges{n, per, ceilDiv(n, per), f}
 }
 
 // elementwise is the kernel that computes n elements, about most of them at a time.
@@ -120,15 +125,17 @@ func elementwise(n, most int, f func(c *ops.Call, lo, hi int)) *ranges {
 	if n > most {
 		per = roundUp(ceilDiv(n, ceilDiv(n, most)), 16)
 	}
-	return &ranges{n, per, f}
+	return newRanges(n, per, f)
 }
 
 // rowwise is the kernel that computes n rows, per of them at a time but one at least.
-func rowwise(n, per int, f func(c *ops.Call, lo, hi int)) *ranges { return &ranges{n, max(per, 1), f} }
+func rowwise(n, per int, f func(c *ops.Call, lo, hi int)) *ranges {
+	return newRanges(n, max(per, 1), f)
+}
 
 // Run computes all elements.
 func (k *ranges) Run(c *ops.Call) error {
-	runTiles(c, ceilDiv(k.n, k.per), k)
+	runTiles(c, k.tiles, k)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -61,7 +62,7 @@ var unaryOps = []entry{
 	{op: "Celu", prepare: withParams(noUnary, celu64, "alpha", "")},
 	{op: "Selu", prepare: withParams(noUnary, selu64, "alpha", "gamma")},
 	{op: "ThresholdedRelu", prepare: withParams(noUnary, thresholdedRelu64, "alpha", "")},
-	{op: "Shrink", prepare: withParams(noUnary, shrink64, "lambd", "bias")},
+	{op: "Shrink", prepare: withParams(noUnary, kit.Shrunk, "lambd", "bias")},
 	{op: "Gelu", prepare: prepareGelu},
 	{domain: microsoft, op: "Gelu", prepare: plain(simd.Gelu, gelu64)},
 	{domain: microsoft, op: "QuickGelu", prepare: withParams(simd.Silu, swish64, "alpha", "")},
@@ -187,16 +188,6 @@ func selu64(x, alpha, gamma float64) float64 {
 func thresholdedRelu64(x, alpha, _ float64) float64 {
 	if x > alpha {
 		return x
-	}
-	return 0
-}
-
-func shrink64(x, lambd, bias float64) float64 {
-	switch {
-	case x < -lambd:
-		return x + bias
-	case x > lambd:
-		return x - bias
 	}
 	return 0
 }

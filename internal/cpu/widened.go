@@ -26,7 +26,7 @@ import (
 var widens = func() map[ops.Key]bool {
 	m := map[ops.Key]bool{}
 	for _, f := range [][]entry{unaryOps, binaryOps, variadicOps, compareOps, productOps, convOps, poolOps, normOps, skipOps, nbitsOps,
-		attentionOps, multiHeadOps, rotaryOps, softmaxOps, reduceOps, resizeOps, einsumOps, recurrentOps, gridOps} {
+		attentionOps, multiHeadOps, groupQueryOps, rotaryOps, softmaxOps, reduceOps, resizeOps, einsumOps, recurrentOps, gridOps} {
 		for _, e := range f {
 			m[ops.Key{Domain: e.domain, Name: e.op}] = true
 		}

@@ -156,9 +156,11 @@ func (a *attention) scores(v *ssa.Value, reader *ssa.Node, elems int) []link {
 		to = 2
 	case "Where":
 		from, to = 1, 3
-	case "Div", "Reshape", "Squeeze", "Unsqueeze", "Identity":
+	case "Div":
 	default:
-		return nil
+		if !keepsElements(n) {
+			return nil
+		}
 	}
 	for i := from; i < to; i++ {
 		if rest := a.scores(n.In[i], n, elems); rest != nil {
@@ -362,18 +364,24 @@ func (a *attention) second(p *ssa.Value) bool {
 		if n.Opaque || n.Domain != "" {
 			return false
 		}
-		switch n.Op {
-		case "Reshape", "Squeeze", "Unsqueeze", "Identity":
+		switch {
+		case keepsElements(n):
 			if p != n.In[0] || !a.step(link{node: n}) {
 				return false
 			}
 			p = n.Out[0]
-		case "MatMul":
+		case n.Op == "MatMul":
 			return p == n.In[0] && a.values(n)
 		default:
 			return false
 		}
 	}
+}
+
+// keepsElements reports a node whose result has the elements of operand 0 in their order.
+func keepsElements(n *ssa.Node) bool {
+	o := ops.Of(n)
+	return o != nil && (o.Facts.Access == ops.Reshapes || n.Op == "Identity")
 }
 
 // withoutNaN skips the choice of 0 for weights that are NaN.
@@ -427,14 +435,14 @@ func (a *attention) follow() {
 			return
 		}
 		at = n.Out[0]
-		switch n.Op {
-		case "Reshape", "Squeeze", "Unsqueeze", "Identity":
+		switch {
+		case keepsElements(n):
 			rank := len(shape)
 			if a.y != a.last.Out[0] || rank < 2 || int64(shape[rank-2]) != a.sizes[queryRows] || int64(shape[rank-1]) != a.sizes[valueSize] || !a.regroup(shape[:rank-2]) {
 				return
 			}
 			dims = a.and(queryRows, valueSize)
-		case "Transpose":
+		case n.Op == "Transpose":
 			perm := ops.Ints(n, "perm")
 			if len(perm) != len(dims) || dims[perm[len(perm)-1]] == nil || !slices.Equal(dims[perm[len(perm)-1]], []int{valueSize}) {
 				return
@@ -496,25 +504,30 @@ func (a *attention) replace(b Attender, o AttentionOptions, gone map[*ssa.Node]b
 	made.Domain, made.Name, made.Doc = m.Domain, m.Name, a.last.Doc
 	v, y := a.y, made.Out[0]
 	y.Name, y.Type, y.Doc = v.Name, v.Type, v.Doc
+	names := a.last.Names()
 	v.Name = ""
 	a.g.ReplaceUses(v, y)
-	a.drop(v.Def, gone)
+	a.drop(v.Def, gone, &made.Sources)
+	if slices.Reverse(made.Sources); len(made.Sources) > 0 { // of which a.last was dropped first
+		made.Sources = append(made.Sources[:len(made.Sources)-len(names)], names...)
+	}
 	return true
 }
 
-// drop lists a node that nothing reads, and then those that only it read.
-func (a *attention) drop(n *ssa.Node, gone map[*ssa.Node]bool) {
+// drop lists a node that nothing reads, and then those that only it read, with their names in dropped.
+func (a *attention) drop(n *ssa.Node, gone map[*ssa.Node]bool, dropped *[]ssa.NodeName) {
 	o := ops.Of(n)
 	if n == nil || gone[n] || n.Opaque || len(n.Bodies) > 0 || o == nil || o.Facts.Randomness != ops.Deterministic ||
 		slices.ContainsFunc(n.Out, func(v *ssa.Value) bool { return v != nil && (len(v.Uses()) > 0 || a.g.IsResult(v)) }) {
 		return
 	}
 	gone[n] = true
+	*dropped = append(*dropped, n.Names()...)
 	read := slices.Clone(n.In)
 	n.TruncateInputs(0)
 	for _, v := range read {
 		if v != nil && v.Def != nil {
-			a.drop(v.Def, gone)
+			a.drop(v.Def, gone, dropped)
 		}
 	}
 }

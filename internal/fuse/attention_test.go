@@ -28,6 +28,7 @@ func attended(t *testing.T, g *ssa.Graph, o fuse.AttentionOptions) (*ssa.Graph, 
 	n, err := fuse.Attentions(t.Context(), c, cpu.New().Layouts(), o)
 	require.NoError(t, err)
 	require.NoError(t, ops.Check(c), "%s", c)
+	require.NoError(t, graphgen.CheckSources(g, c))
 	return c, n
 }
 

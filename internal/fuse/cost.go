@@ -40,7 +40,7 @@ func perByte(bytes float64) float64 {
 
 // gain is what a group saves; nothing where lengths are not known: each new one would prepare all
 // instructions anew, which takes longer than a run saves.
-func (x *group) gain(g *ssa.Graph, always bool) float64 {
+func (x *group) gain(g *ssa.Graph, o *Options) float64 {
 	stored := map[*ssa.Value]bool{}
 	for _, v := range x.stored(g) {
 		stored[v] = true
@@ -51,7 +51,7 @@ func (x *group) gain(g *ssa.Graph, always bool) float64 {
 	elems := float64(1)
 	for _, d := range x.shape {
 		k, ok := d.Const()
-		if !ok && !always {
+		if !ok && !o.Always {
 			return 0
 		}
 		elems *= float64(k)
@@ -62,7 +62,7 @@ func (x *group) gain(g *ssa.Graph, always bool) float64 {
 		cols *= float64(k)
 	}
 	switch {
-	case always:
+	case o.Always, o.Takes != nil:
 		return 1
 	case elems < leastElems:
 		return 0

@@ -2,6 +2,7 @@ package fuse
 
 import (
 	"context"
+	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ssa"
@@ -82,6 +83,7 @@ func (c *chains) from(n *ssa.Node) {
 	if best == nil {
 		return
 	}
+	best.Sources = x.names(slices.Clip(n.Names()))
 	c.gone[n] = true
 	for _, m := range x.members {
 		c.gone[m.node] = true
@@ -145,7 +147,7 @@ func (c *chains) replace(n, m *ssa.Node, now map[*ssa.Value]*ssa.Value) *ssa.Nod
 		}
 	}
 	made := c.g.NewNode(m.Op, m.In, 1, m.Attrs...)
-	made.Domain, made.Name, made.Doc = m.Domain, m.Name, m.Doc
+	made.Domain, made.Name, made.Doc, made.Sources = m.Domain, m.Name, m.Doc, m.Sources
 	v, y := n.Out[0], made.Out[0]
 	y.Name, y.Type, y.Doc = v.Name, v.Type, v.Doc
 	v.Name = ""

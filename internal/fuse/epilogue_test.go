@@ -26,6 +26,7 @@ func withEpilogues(t *testing.T, g *ssa.Graph) (*ssa.Graph, int) {
 	n, err := fuse.Epilogues(t.Context(), c, cpu.New().Layouts())
 	require.NoError(t, err)
 	require.NoError(t, ops.Check(c), "%s", c)
+	require.NoError(t, graphgen.CheckSources(g, c))
 	return c, n
 }
 

@@ -41,6 +41,10 @@ type Options struct {
 	Peak      int64 // what the graph needs at once without groups, if that is known
 	Always    bool  // form every legal group, whatever the model of costs says
 	Singles   bool  // single elementwise nodes are groups, too
+
+	// Takes reports which nodes a backend computes as parts of groups, each a kernel of a device: nodes without rows, of known shapes, and
+	// all groups are formed. Nil stands for the kernels of the CPU and the model of costs.
+	Takes func(n *ssa.Node) bool
 }
 
 // Report says what a run did.
@@ -155,7 +159,7 @@ func (p *pass) narrow(kept map[int]bool, from, to int) {
 func (p *pass) peak(g *ssa.Graph) (int64, error) {
 	p.layouts++
 	workspace := func(n *ssa.Node) int64 {
-		if !fused.Is(n) {
+		if !fused.Is(n) || p.o.Takes != nil {
 			return 0
 		}
 		return workspaceOf(n, p.o.Threads)

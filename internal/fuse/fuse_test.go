@@ -44,6 +44,7 @@ func apply(t testing.TB, text string, o fuse.Options) (*ssa.Graph, fuse.Report) 
 	require.NoError(t, err)
 	require.NoError(t, ops.InferGraph(out))
 	require.NoError(t, ops.Check(out))
+	require.NoError(t, graphgen.CheckSources(g, out))
 	return out, r
 }
 

@@ -42,7 +42,7 @@ func groupsOf(ctx context.Context, g *ssa.Graph, o *Options) ([]*group, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if m := memberOf(n); m != nil {
+		if m := memberOf(n); m != nil && (o.Takes == nil || m.inner == 0 && o.Takes(n)) {
 			f.place(m)
 		}
 	}
@@ -52,7 +52,7 @@ func groupsOf(ctx context.Context, g *ssa.Graph, o *Options) ([]*group, error) {
 			return nil, err
 		}
 		x := f.of[n]
-		if x != nil && x.members[len(x.members)-1].node == n && x.isLarge(o) && x.isWhole() && x.gain(g, o.Always) > 0 {
+		if x != nil && x.members[len(x.members)-1].node == n && x.isLarge(o) && x.isWhole() && x.gain(g, o) > 0 {
 			out = append(out, x)
 		}
 	}
@@ -354,11 +354,20 @@ func replace(ctx context.Context, g *ssa.Graph, groups []*group) error {
 // last is the member that the group's node replaces.
 func (x *group) last() *ssa.Node { return x.members[len(x.members)-1].node }
 
+// names appends the model's nodes that the members compute.
+func (x *group) names(to []ssa.NodeName) []ssa.NodeName {
+	for _, m := range x.members {
+		to = append(to, m.node.Names()...)
+	}
+	return to
+}
+
 // node makes the node of the group, at the end of a graph, and lets all readers of its values read that.
 func (x *group) node(g *ssa.Graph) *ssa.Node {
 	operands, stored := x.operands(), x.stored(g)
+	names := x.names(nil)
 	n := g.NewNode(fused.Name, operands, len(stored), fused.Attr(x.program(operands, stored)))
-	n.Domain, n.Name, n.Doc = fused.Domain, x.last().Name, x.last().Doc
+	n.Domain, n.Name, n.Doc, n.Sources = fused.Domain, x.last().Name, x.last().Doc, names
 	for k, v := range stored {
 		n.Out[k].Name, n.Out[k].Type, n.Out[k].Doc = v.Name, v.Type, v.Doc
 		g.ReplaceUses(v, n.Out[k])

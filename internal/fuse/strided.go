@@ -59,7 +59,7 @@ func moved(v *ssa.Value) (operand int, ok bool) {
 		return 0, false
 	}
 	switch n.Op {
-	case "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Transpose", "Split", "Slice", "Gather", "Expand":
+	case "Transpose", "Split", "Slice", "Gather", "Expand":
 		return 0, true
 	case "Mul":
 		if _, ok := numberIn(n.In[0]); ok {
@@ -71,7 +71,7 @@ func moved(v *ssa.Value) (operand int, ok bool) {
 		_, ok := numberIn(n.In[1])
 		return 0, ok
 	}
-	return 0, false
+	return 0, keepsElements(n)
 }
 
 // behind is where the result v of a node lies, of some shape, if its operand lies at l; nil if it lies nowhere.

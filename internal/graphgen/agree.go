@@ -83,3 +83,27 @@ func agree(got, want, moved ndarray.Value) string {
 		return 100 * math.Abs(m.Float(i)-want)
 	})
 }
+
+// CheckSources reports a node of the private domain that does not name nodes of the graph from which passes made it, so that an error
+// in it can be told of the model's nodes.
+func CheckSources(before, after *ssa.Graph) (err error) {
+	own := map[ssa.NodeName]bool{}
+	before.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			own[n.Names()[0]] = true
+		}
+	})
+	after.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			for _, name := range n.Sources {
+				if !own[name] {
+					err = fmt.Errorf("%s computes %s, which the graph does not have", n, name)
+				}
+			}
+			if n.Domain == ops.Private && len(n.Sources) == 0 {
+				err = fmt.Errorf("%s does not tell what it computes", n)
+			}
+		}
+	})
+	return err
+}

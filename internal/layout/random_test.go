@@ -263,6 +263,7 @@ func assigned(t *testing.T, g *ssa.Graph, force bool) (*ssa.Graph, int) {
 	n, err := layout.Assign(t.Context(), c, cpu.New().Layouts(), layout.Force(force))
 	require.NoError(t, err)
 	require.NoError(t, ops.Check(c), "%s", c)
+	require.NoError(t, graphgen.CheckSources(g, c))
 	return c, n
 }
 

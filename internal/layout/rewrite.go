@@ -18,6 +18,7 @@ type rewriter struct {
 	plain   map[*ssa.Value]*ssa.Value // the same, or results that stay plain, in the plain layout
 	inBlock map[*ssa.Value]*ssa.Value // plain values, converted
 	names   names.Set                 // of all values
+	now     []ssa.NodeName            // of the node that is looked at
 	made    int
 }
 
@@ -28,6 +29,7 @@ func (p *problem) rewrite() (int, error) {
 		r.names[v.Name] = 0
 	}
 	for _, n := range slices.Clone(p.g.Nodes) {
+		r.now = n.Names()
 		if err := r.node(n); err != nil {
 			return 0, err
 		}
@@ -36,6 +38,7 @@ func (p *problem) rewrite() (int, error) {
 		if v.Def == nil || !r.dead[v.Def] || !p.g.IsResult(v) {
 			continue
 		}
+		r.now = v.Def.Names()
 		w, err := r.plainOf(v)
 		if err != nil {
 			return 0, err
@@ -137,6 +140,9 @@ func (r *rewriter) replace(n *ssa.Node, domain, op string, in []*ssa.Value, attr
 	if err != nil {
 		return err
 	}
+	if m.Sources = n.Sources; domain == ops.Private {
+		m.Sources = n.Names()
+	}
 	r.dead[n] = true
 	y := m.Out[0]
 	if !blocked {
@@ -154,7 +160,7 @@ func (r *rewriter) replace(n *ssa.Node, domain, op string, in []*ssa.Value, attr
 // add adds a node with one result, which is named after a value.
 func (r *rewriter) add(domain, op string, in []*ssa.Value, attrs []ssa.Attr, name string, after *ssa.Value) (*ssa.Node, error) {
 	m := r.g.NewNode(op, in, 1, attrs...)
-	m.Domain, m.Name = domain, name
+	m.Domain, m.Name, m.Sources = domain, name, r.now
 	m.Out[0].Name = r.names.Fresh(after.Name)
 	r.nodes = append(r.nodes, m)
 	return m, ops.Infer(m)

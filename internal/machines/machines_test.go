@@ -24,9 +24,9 @@ func recorded(t *testing.T, name string) (*berth.Model, []ndarray.Value) {
 	cases, err := conformance.Open(shareddata.Path(t, "models", name))
 	require.NoError(t, err)
 	c := cases[0]
-	sig, err := c.Signature()
+	sig, err := c.Signature(t.Context())
 	require.NoError(t, err)
-	set, err := c.LoadSet(sig, "test_data_set_0")
+	set, err := c.LoadSet(t.Context(), sig, "test_data_set_0")
 	require.NoError(t, err)
 	m, err := berth.Open(c.ModelPath())
 	require.NoError(t, err)

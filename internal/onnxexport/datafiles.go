@@ -70,10 +70,13 @@ func hashed(model, name string) bool {
 
 // DataFiles lists the files in which the model at path keeps weights; none if there is no such model. Locations that are no
 // path below the model's folder are left out.
-func DataFiles(path string) []string {
+func DataFiles(path string) []string { return dataFiles(context.Background(), path) }
+
+// dataFiles is DataFiles; once the context has ended it gives none.
+func dataFiles(ctx context.Context, path string) []string {
 	var out []string
 	dir, _ := filepath.Split(path)
-	for _, location := range locations(path) {
+	for _, location := range locations(ctx, path) {
 		if local := filepath.FromSlash(location); filepath.IsLocal(local) {
 			out = append(out, dir+filepath.Clean(local))
 		}
@@ -82,11 +85,11 @@ func DataFiles(path string) []string {
 }
 
 // locations lists what the model at path refers to.
-func locations(path string) []string {
+func locations(ctx context.Context, path string) []string {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	f, err := onnxwire.Open(path)
+	f, err := onnxwire.OpenWith(ctx, path, onnxwire.MapFile)
 	if err != nil {
 		return nil
 	}

@@ -134,6 +134,9 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 	scope := newNames(around)
 	formal := g.Params[:len(g.Params)-len(captured)]
 	for _, p := range formal {
+		if err := x.opts.Context.Err(); err != nil {
+			return nil, err
+		}
 		x.names[p] = scope.fresh(p.Name)
 		out.Inputs = append(out.Inputs, info(x.names[p], x.typeOf(p), p.Doc))
 	}
@@ -145,6 +148,9 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 	}
 	seen := map[string]bool{}
 	for i, r := range g.Results {
+		if err := x.opts.Context.Err(); err != nil {
+			return nil, err
+		}
 		name := x.names[r]
 		if seen[name] || !scope.taken[name] || stacks(n, formal, i, r) { // given twice, or not this graph's own
 			own := scope.fresh(r.Name)

@@ -46,7 +46,10 @@ func Save(m *ssa.Module, path string, opts Options) error {
 		fill := last.Fill
 		last.Fill = func(w io.Writer) error { return cmp.Or(fill(w), opts.Check()) }
 	}
-	read := DataFiles(path)
+	read := dataFiles(x.opts.Context, path)
+	if err := x.opts.Context.Err(); err != nil {
+		return err
+	}
 	return safefile.WriteAll(x.opts.Context, func(alone bool) []string { return obsolete(path, read, alone) }, files...)
 }
 

@@ -108,7 +108,7 @@ func roundTripArchive(t *testing.T, archive string) (same, all int) {
 				written = checkRoundTrip(t, name, data, Parse)
 			case ".pb":
 				written = checkRoundTrip(t, name, data, func(data []byte) (Message, error) {
-					return ParseValue(data, valueKind(t, model, filepath.Base(name)))
+					return ParseValue(t.Context(), data, valueKind(t, model, filepath.Base(name)))
 				})
 			default:
 				continue

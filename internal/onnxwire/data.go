@@ -1,21 +1,24 @@
 package onnxwire
 
+import "context"
+
 // The messages of onnx-data.proto: values that are not tensors, as test data sets hold them.
 
 // ParseValue reads a value of the given kind, such as an input_0.pb of a test data set: a *Sequence, *Map, *Optional or
-// *SparseTensor, else a *Tensor. A message does not say of which kind it is. RawData aliases data.
-func ParseValue(data []byte, kind ElemKind) (Message, error) {
+// *SparseTensor, else a *Tensor. A message does not say of which kind it is. RawData aliases data. The context can end the reading,
+// and carries the budget for what is copied.
+func ParseValue(ctx context.Context, data []byte, kind ElemKind) (Message, error) {
 	switch kind {
 	case ElemSequence:
-		return orNil(parse[Sequence](data, "sequence"))
+		return orNil(parseContext[Sequence](ctx, data, "sequence"))
 	case ElemMap:
-		return orNil(parse[Map](data, "map"))
+		return orNil(parseContext[Map](ctx, data, "map"))
 	case ElemOptional:
-		return orNil(parse[Optional](data, "optional"))
+		return orNil(parseContext[Optional](ctx, data, "optional"))
 	case ElemSparseTensor:
-		return orNil(parse[SparseTensor](data, "sparse_tensor"))
+		return orNil(parseContext[SparseTensor](ctx, data, "sparse_tensor"))
 	}
-	return orNil(ParseTensor(data))
+	return orNil(parseContext[Tensor](ctx, data, "tensor"))
 }
 
 // orNil keeps a nil pointer from becoming a Message that is not nil.

@@ -134,7 +134,7 @@ func TestPresence(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b, err := Marshal(test.m)
 			require.NoError(t, err)
-			d := &decoder{data: b, end: len(b), budget: 1 << 20, names: map[string]string{}}
+			d := &decoder{data: b, end: len(b), budget: 1 << 20}
 			d.message(test.back)
 			require.Nil(t, d.err)
 			assert.True(t, equal(test.m, test.back), "%+v became %+v", test.m, test.back)
@@ -217,10 +217,10 @@ func TestParseValue(t *testing.T) {
 	for _, test := range tests {
 		b, err := Marshal(test.want)
 		require.NoError(t, err)
-		got, err := ParseValue(b, test.kind)
+		got, err := ParseValue(t.Context(), b, test.kind)
 		require.NoError(t, err)
 		assert.Equal(t, test.want, got)
-		got, err = ParseValue([]byte{0}, test.kind)
+		got, err = ParseValue(t.Context(), []byte{0}, test.kind)
 		assert.Error(t, err)
 		assert.True(t, got == nil)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"strconv"
@@ -36,8 +37,11 @@ const (
 	budgetBase   = 64 << 20
 	budgetFactor = 32
 
-	// Names up to this length are kept once however often they occur; value names occur at least twice.
-	internMax = 128
+	// Names up to this length are mostly kept once however often they occur: value names occur at least twice, often one after
+	// the other. internSlots is how many are remembered, textPiece the memory that short ones are cut from.
+	internMax   = 128
+	internSlots = 1 << 10
+	textPiece   = 4 << 10
 )
 
 type frame struct {
@@ -55,7 +59,9 @@ type decoder struct {
 	start  int // offset of the current field's tag
 	stack  []frame
 	budget int64
-	names  map[string]string
+	names  []string // seen last, by hash
+	seed   maphash.Seed
+	room   []byte // for the next names
 	err    *SyntaxError
 	ctx    context.Context
 	memory sysmem.Budget
@@ -71,7 +77,6 @@ func decodeRoot(ctx context.Context, data []byte, root string, m Message) error 
 		end:    len(data),
 		stack:  append(make([]frame, 0, 16), frame{name: root, index: -1}),
 		budget: budgetBase + budgetFactor*int64(len(data)),
-		names:  map[string]string{},
 	}
 	d.message(m)
 	if err := ctx.Err(); err != nil {
@@ -88,8 +93,12 @@ func decodeRoot(ctx context.Context, data []byte, root string, m Message) error 
 
 // parse reads data as one message of type T.
 func parse[T any, P message[T]](data []byte, root string) (*T, error) {
+	return parseContext[T, P](context.Background(), data, root)
+}
+
+func parseContext[T any, P message[T]](ctx context.Context, data []byte, root string) (*T, error) {
 	m := P(new(T))
-	if err := decodeRoot(context.Background(), data, root, m); err != nil {
+	if err := decodeRoot(ctx, data, root, m); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -151,7 +160,7 @@ func (d *decoder) path() string {
 // size can need, and what the process may take.
 func (d *decoder) charge(n, size int) bool {
 	if d.err == nil {
-		if d.full = d.memory.Ask("the content of the model file", int64(n)*int64(size)); d.full != nil {
+		if d.full = d.memory.Ask("the content of the file", int64(n)*int64(size)); d.full != nil {
 			d.fail("%v", d.full)
 		}
 	}
@@ -288,21 +297,28 @@ func (d *decoder) bytes() []byte {
 	return append(make([]byte, 0, len(b)), b...)
 }
 
-// text reads the current field as a string, the same Go string for equal short ones.
+// text reads the current field as a string, mostly the same Go string for equal short ones.
 func (d *decoder) text() string {
 	b := d.view()
-	if len(b) > internMax {
+	switch {
+	case len(b) == 0:
+		return ""
+	case len(b) > internMax:
 		return string(b)
 	}
-	if s, ok := d.names[string(b)]; ok {
-		return s
+	if d.names == nil {
+		d.names, d.seed = make([]string, internSlots), maphash.MakeSeed()
 	}
-	if len(b) == 0 {
-		return ""
+	slot := &d.names[maphash.Bytes(d.seed, b)%internSlots]
+	if *slot != string(b) {
+		if len(b) > cap(d.room)-len(d.room) {
+			d.room = make([]byte, 0, textPiece)
+		}
+		from := len(d.room)
+		d.room = append(d.room, b...)
+		*slot = unsafe.String(&d.room[from], len(b)) // never written again
 	}
-	s := string(b)
-	d.names[s] = s
-	return s
+	return *slot
 }
 
 // elements reads the run of fields that starts with the current one as more elements of list, and moves on.

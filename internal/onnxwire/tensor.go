@@ -49,7 +49,7 @@ func (t *Tensor) fields(c codec) {
 	c.blobs(6, &t.StringData)
 	packedVarints(c, 7, &t.Int64Data)
 	c.str(8, &t.Name)
-	c.bytes(9, &t.RawData, c.d.view)
+	c.bytes(rawData, &t.RawData, c.d.view)
 	packedFixed(c, 10, &t.DoubleData)
 	packedVarints(c, 11, &t.Uint64Data)
 	c.str(12, &t.DocString)

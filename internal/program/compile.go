@@ -62,7 +62,7 @@ type Options struct {
 // Compile turns a graph with inferred types into a program.
 func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	ctx = o.Memory.In(ctx)
-	c := &compiler{ctx: ctx, opts: o, prepared: make(map[*ssa.Node]*prepared, len(g.Nodes)), slot: make(map[*ssa.Value]int, g.NumValues()), over: map[*ssa.Value]int{}}
+	c := &compiler{ctx: ctx, opts: o, prepared: slab.NewTable[*ssa.Node, *prepared](g.NumNodeIDs()), slot: slab.NewTable[*ssa.Value, int](g.NumValues()), over: map[*ssa.Value]int{}}
 	if o.Backend == nil {
 		c.opts.Backend = backend.Reference{}
 	}
@@ -125,7 +125,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 // entered: they are refused when they are.
 func checkEndless(g *ssa.Graph) error {
 	for _, n := range g.Nodes {
-		if n.Op != "Loop" || !ops.IsLoop(n) {
+		if ops.ControlOf(n) != ops.Iterates {
 			continue
 		}
 		s, err := ops.LoopOf(n)
@@ -143,11 +143,11 @@ type compiler struct {
 	ctx      context.Context
 	opts     Options
 	kernels  *kernels
-	prepared map[*ssa.Node]*prepared
-	slot     map[*ssa.Value]int
+	prepared slab.Table[*ssa.Node, *prepared]
+	slot     slab.Table[*ssa.Value, int]
 	offsets  []int64 // by timeline variable
 	inside   []bool  // by timeline variable: lies inside a larger block, away from its start
-	scratch  map[*ssa.Node]int64
+	scratch  slab.Table[*ssa.Node, int64]
 	classOf  []int              // by timeline variable: the class it is folded into; nil for plans for every order
 	inClass  []int64            // by timeline variable: where in the class
 	over     map[*ssa.Value]int // states that a run overwrites, by their next values
@@ -176,7 +176,7 @@ func (c *compiler) prepareAll(ctx context.Context, g *ssa.Graph) error {
 		if err != nil {
 			return err
 		}
-		c.prepared[n] = p
+		c.prepared.Put(n.ID, n, p)
 		for _, i := range p.Absorbed {
 			v := n.In[i]
 			if read[v]++; c.opts.OwnGraph && read[v] == len(v.Uses()) && !g.IsResult(v) {
@@ -213,7 +213,7 @@ func Workspace(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int
 // the timeline's variables, at any alignment; the arena's size is in bytes.
 func ForPlan(ctx context.Context, t *liveness.Timeline, offsets []int64, arena int64) (*Program, error) {
 	o := Options{Backend: backend.Reference{}, Threads: 1}
-	c := &compiler{ctx: ctx, opts: o, kernels: newKernels(o), prepared: map[*ssa.Node]*prepared{}, slot: make(map[*ssa.Value]int, t.Graph.NumValues()),
+	c := &compiler{ctx: ctx, opts: o, kernels: newKernels(o), slot: slab.NewTable[*ssa.Value, int](t.Graph.NumValues()),
 		offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, Slots: make([]Slot, 0, t.Graph.NumValues()), stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
 	var err error
 	if c.p.Main, err = c.block(t.Graph, nil); err != nil {
@@ -270,10 +270,10 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 		return nil
 	}
 	in.Join = nil
-	if p := c.prepared[n]; p != nil {
+	if p, _ := c.prepared.Get(n.ID, n); p != nil {
 		in.Kernel, in.Work, in.Threads = p.Kernel, p.Scratch, p.threadsOf(in.Threads)
 		if p.Scratch > 0 {
-			in.Scratch = c.scratch[n]
+			in.Scratch, _ = c.scratch.Get(n.ID, n)
 		}
 		for _, i := range p.Absorbed {
 			in.In[i] = -1
@@ -368,18 +368,20 @@ func (c *compiler) countReport() {
 func (c *compiler) countKernels() {
 	r := &c.p.Report
 	kinds, packs := map[*prepared]bool{}, map[any]bool{}
+	c.p.kernels, c.p.packs = c.kernels, packs
 	r.Packed = map[string]int64{}
-	for _, p := range c.prepared {
+	c.prepared.All(func(p *prepared) {
 		r.ScratchBytes = max(r.ScratchBytes, p.Scratch)
 		if p.Kernel == nil {
-			continue
+			return
 		}
 		r.KernelNodes++
-		if !kinds[p] {
-			kinds[p] = true
-			r.Kernels++
-			r.PackedBytes += p.Held
+		if kinds[p] {
+			return
 		}
+		kinds[p] = true
+		r.Kernels++
+		r.PackedBytes += p.Held
 		for _, k := range p.Packs {
 			if !packs[k.ID] {
 				packs[k.ID] = true
@@ -387,7 +389,7 @@ func (c *compiler) countKernels() {
 				r.PackedBytes += k.Bytes
 			}
 		}
-	}
+	})
 	c.kernels.forget()
 }
 

@@ -2,6 +2,8 @@ package program
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -9,14 +11,27 @@ import (
 
 // InputError reports an input that does not fit the model.
 type InputError struct {
-	Name string
+	Name string // "" where the number of inputs is wrong
 	Want string
 	Got  string
 }
 
 // Error names the input, what it must be and what it is.
 func (e *InputError) Error() string {
+	if e.Name == "" {
+		return fmt.Sprintf("the inputs must be %s, got %s", e.Want, e.Got)
+	}
 	return fmt.Sprintf("input %q must be %s, got %s", e.Name, e.Want, e.Got)
+}
+
+// wrongCount reports that a run was not given one value for each input.
+func (p *Program) wrongCount(n int) error {
+	var ports []string
+	for _, slot := range p.Main.Params {
+		v := p.Slots[slot].Value
+		ports = append(ports, v.Name+" "+v.Type.String())
+	}
+	return &InputError{Want: fmt.Sprintf("%d values (%s)", len(ports), strings.Join(ports, ", ")), Got: strconv.Itoa(n)}
 }
 
 // CheckInput compares a value with the type of a parameter: kind, element type, rank, known
@@ -52,6 +67,8 @@ func mismatch(t ssa.Type, v ndarray.Value) string {
 		ok = t.Kind == ssa.KindSparse && x != nil
 	case nil:
 		ok = t.Kind == ssa.KindOptional
+	default: // of a package that keeps values elsewhere
+		return ndarray.Describe(v)
 	}
 	if ok || t.Kind == ssa.KindUnknown && ndarray.Describe(v) != "nothing" {
 		return ""

@@ -1,12 +1,13 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -142,19 +143,19 @@ func (k *kernels) trim() {
 		return
 	}
 	type entry struct {
-		used int64 // when it was asked for: changes as programs run
-		key  string
+		used, bytes int64 // used: when it was asked for, which changes as programs run
+		key         string
 	}
 	order := make([]entry, 0, len(k.made))
 	for key, p := range k.made {
-		order = append(order, entry{p.used.Load(), key})
+		order = append(order, entry{p.used.Load(), p.bytes, key})
 	}
-	sort.Slice(order, func(i, j int) bool { return order[i].used < order[j].used })
+	slices.SortFunc(order, func(a, b entry) int { return cmp.Compare(a.used, b.used) })
 	for _, e := range order[:len(order)-1] { // all but the last to be asked for
 		if k.bytes <= k.limit*3/4 {
 			return
 		}
-		k.bytes -= k.made[e.key].bytes
+		k.bytes -= e.bytes
 		delete(k.made, e.key)
 	}
 }
@@ -170,7 +171,10 @@ func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
 		if v != nil {
 			shape, _ := v.Type.Static()
 			key = appendType(key, v.Type.DType, shape)
-			key = fmt.Append(key, v.Content)
+			key = binary.AppendUvarint(key, uint64(len(v.Content)))
+			for _, d := range v.Content {
+				key = appendTexts(key, d.String())
+			}
 		}
 	}
 	return k.get(ctx, string(key), func(p *prepared) error {
@@ -216,27 +220,60 @@ func (k *kernels) forget() {
 	k.bytes = 0
 }
 
+// PackedBytes is what kernels made of constants, those that they share once: the kernels of nodes with known shapes,
+// and those that are kept for shapes met while running.
+func (p *Program) PackedBytes() int64 {
+	k := p.kernels
+	if k == nil {
+		return p.Report.PackedBytes
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n, seen := p.Report.PackedBytes, map[any]bool{}
+	for _, e := range k.made {
+		if e.bytes == 0 {
+			continue // being prepared
+		}
+		n += e.Held
+		for _, pack := range e.Packs {
+			if !p.packs[pack.ID] && !seen[pack.ID] {
+				seen[pack.ID] = true
+				n += pack.Bytes
+			}
+		}
+	}
+	return n
+}
+
 // signature encodes operator, attributes, layouts and constants of a node, all that a kernel is
 // prepared from besides the shapes of its operands; ok is false for nodes that share no kernel.
 func signature(n *ssa.Node, memory ndarray.Budget) (key []byte, ok bool) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return nil, false
 	}
-	key = fmt.Appendf(nil, "%q%q%q", n.Domain, n.Op, n.Overload)
+	key = appendTexts(make([]byte, 0, 256), n.Domain, n.Op, n.Overload)
 	for i := range n.Attrs {
 		if key, ok = appendAttr(key, &n.Attrs[i], memory); !ok {
 			return nil, false
 		}
 	}
-	for i, v := range slices.Concat(n.In, n.Out) {
+	if key, ok = appendOperands(key, n.In, true, memory); !ok {
+		return nil, false
+	}
+	return appendOperands(key, n.Out, false, memory)
+}
+
+// appendOperands encodes layouts and constants of operands or results.
+func appendOperands(key []byte, values []*ssa.Value, operands bool, memory ndarray.Budget) (_ []byte, ok bool) {
+	for _, v := range values {
 		if v != nil && v.Type.IsBlocked() {
-			key = fmt.Appendf(key, "|%d", v.Type.Channels)
+			key = binary.AppendVarint(append(key, '|'), int64(v.Type.Channels))
 		}
 		switch {
 		case v == nil:
 			key = append(key, '-')
-		case i < len(n.In) && v.Const != nil:
-			if key, ok = appendConst(key, v.Const, memory); !ok {
+		case operands && v.Const != nil:
+			if key, ok = appendConst(append(key, 'c'), v.Const, memory); !ok {
 				return nil, false
 			}
 		default:
@@ -250,19 +287,44 @@ func appendAttr(key []byte, a *ssa.Attr, memory ndarray.Budget) ([]byte, bool) {
 	if a.Kind == ssa.AttrOther {
 		return nil, false
 	}
-	key = fmt.Appendf(key, "%q%d:%d %b %q %v %b %q %v", a.Name, a.Kind, a.I, a.F, a.S, a.Ints, a.Floats, a.Strings, a.Type)
+	key = append(appendTexts(key, a.Name, a.S), byte(a.Kind))
+	key = binary.LittleEndian.AppendUint64(binary.AppendVarint(key, a.I), math.Float64bits(float64(a.F)))
+	key = binary.AppendUvarint(key, uint64(len(a.Ints)))
+	for _, i := range a.Ints {
+		key = binary.AppendVarint(key, i)
+	}
+	key = binary.AppendUvarint(key, uint64(len(a.Floats)))
+	for _, f := range a.Floats {
+		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(float64(f)))
+	}
+	key = appendTexts(binary.AppendUvarint(key, uint64(len(a.Strings))), a.Strings...)
+	if a.Kind == ssa.AttrType {
+		key = appendTexts(key, a.Type.String())
+	}
 	ok := true
-	for _, c := range append(a.Tensors, a.Tensor) {
+	key = binary.AppendUvarint(key, uint64(len(a.Tensors)))
+	for _, c := range a.Tensors {
 		if c != nil && ok {
 			key, ok = appendConst(key, c, memory)
 		}
 	}
+	if a.Tensor != nil && ok {
+		key, ok = appendConst(key, a.Tensor, memory)
+	}
 	return key, ok
+}
+
+// appendTexts encodes texts and where each of them ends.
+func appendTexts(key []byte, texts ...string) []byte {
+	for _, s := range texts {
+		key = append(binary.AppendUvarint(key, uint64(len(s))), s...)
+	}
+	return key
 }
 
 func appendConst(key []byte, c *ssa.Constant, memory ndarray.Budget) ([]byte, bool) {
 	id, err := c.Identity(memory)
-	return fmt.Appendf(appendType(key, c.DType(), c.Shape()), "%v", id), err == nil
+	return id.Append(appendType(key, c.DType(), c.Shape())), err == nil
 }
 
 // appendType encodes an element type and a shape.

@@ -26,7 +26,7 @@ func (e *OutputError) Error() string {
 // RunInto is Run with the results copied into buffers of the caller's, nil for results that are
 // not wanted. The buffer of a result of known shape has that shape. Any other needs room, the
 // capacity of its data, and is given the shape of the result. A buffer may be the memory of an
-// input, but not of another buffer, nor a result of the session's. Buffers that do not fit are an
+// input, but not of another buffer, nor memory of the session. Buffers that do not fit are an
 // [*OutputError], before the run wherever that can be told.
 func (s *Session) RunInto(ctx context.Context, inputs []ndarray.Value, buffers []*ndarray.Array) error {
 	if err := s.checkBuffers(buffers); err != nil {
@@ -161,7 +161,9 @@ func (s *Session) copyTo(buffers []*ndarray.Array, results []ndarray.Value) erro
 			return &OutputError{s.p.outputName(i), a.String(), fmt.Sprintf("a buffer that is too short: have room for %d elements, need %d", room, a.Len())}
 		}
 		to.Data, to.Str = to.Data[:len(a.Data)], to.Str[:len(a.Str)]
-		copy(to.Data, a.Data) // whole: what the session keeps has moved on
+		if err := s.copyResult(to.Data, a.Data); err != nil {
+			return err
+		}
 		copy(to.Str, a.Str)
 		if !slices.Equal(to.Shape, a.Shape) {
 			to.Shape = append(to.Shape[:0], a.Shape...)

@@ -133,9 +133,9 @@ func (s *Session) commit() {
 }
 
 // tear marks the states that a failed run has begun to overwrite.
-func (s *Session) tear(err *error) {
+func (s *Session) tear(err error) {
 	for i := range s.states {
-		if *err != nil && s.committed && s.p.recurrent[i].overwritten {
+		if err != nil && s.p.recurrent[i].overwritten {
 			s.states[i].torn = true
 		}
 	}

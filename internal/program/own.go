@@ -313,11 +313,8 @@ func (s *Session) Bytes() int64 {
 	if s.from == nil {
 		n += len(s.arena)
 	}
-	for _, b := range s.own.given {
-		n += cap(b)
-	}
-	for _, b := range s.own.taken {
-		n += cap(b)
+	if s.own.kept {
+		n += capOf(s.own.given) + capOf(s.own.taken)
 	}
 	for i := range s.states {
 		n += len(s.states[i].data)
@@ -326,4 +323,11 @@ func (s *Session) Bytes() int64 {
 		n += len(s.kept[i].data)
 	}
 	return int64(n)
+}
+
+func capOf(all [][]byte) (n int) {
+	for _, b := range all {
+		n += cap(b)
+	}
+	return n
 }

@@ -73,7 +73,7 @@ func inThisOrder(t *testing.T, g *ssa.Graph, f *inplace.Parallel, s *planner.Sol
 
 func placed(t *testing.T, g *ssa.Graph, tl *liveness.Timeline, offsets []int64, inside []bool, arena int64) *Program {
 	o := Options{Backend: backend.Reference{}, Threads: 1}
-	c := &compiler{ctx: t.Context(), opts: o, kernels: newKernels(o), prepared: map[*ssa.Node]*prepared{}, slot: map[*ssa.Value]int{},
+	c := &compiler{ctx: t.Context(), opts: o, kernels: newKernels(o),
 		offsets: offsets, inside: inside, p: &Program{Graph: g, stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: tl, threads: 1}}
 	var err error
 	c.p.Main, err = c.block(g, nil)

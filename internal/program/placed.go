@@ -95,7 +95,10 @@ func (s *Session) RunPlaced(ctx context.Context, inputs []ndarray.Value, places 
 	}
 	defer s.letGo()
 	defer s.rescue(&err)
-	return s.execute(ctx, inputs)
+	if err := s.execute(ctx, inputs); err != nil || s.device == nil {
+		return err
+	}
+	return s.device.End()
 }
 
 // letGo forgets the caller's memory.

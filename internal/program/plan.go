@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
@@ -24,7 +25,7 @@ import (
 func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	start := time.Now()
 	workspace := func(n *ssa.Node) int64 {
-		if p := c.prepared[n]; p != nil {
+		if p, _ := c.prepared.Get(n.ID, n); p != nil {
 			return p.Scratch
 		}
 		return 0
@@ -45,10 +46,10 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 		return nil, err
 	}
 	c.classOf, c.inClass = l.Of, l.Offset
-	c.scratch = map[*ssa.Node]int64{}
+	c.scratch = slab.NewTable[*ssa.Node, int64](g.NumNodeIDs())
 	for _, s := range l.Timeline.Steps {
 		if s.Scratch != liveness.None {
-			c.scratch[s.Node] = c.offsets[s.Scratch]
+			c.scratch.Put(s.Node.ID, s.Node, c.offsets[s.Scratch])
 		}
 	}
 	p := &Program{Graph: g, stickyDigit: map[int]int{}, ArenaBytes: sol.ArenaBytes, Timeline: l.Timeline, Problem: l.Problem, Solution: sol}

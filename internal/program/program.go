@@ -133,7 +133,9 @@ type Program struct {
 	recurrent     []State
 	keeps         bool // sessions keep something between runs: caches or states
 	products      *products
-	stickyDigit   map[int]int // by sticky slot: the digit of its offset that is picked
+	kernels       *kernels     // for shapes met while running
+	packs         map[any]bool // identities of the packed constants that Report counts
+	stickyDigit   map[int]int  // by sticky slot: the digit of its offset that is picked
 	calls, states int
 	threads       int
 	sharesWork    bool // a kernel may use more than one thread

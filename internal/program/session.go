@@ -39,6 +39,7 @@ type Session struct {
 	own       owned
 	spans     []span // of the buffers that RunInto was given
 	device    backend.Memory
+	wanted    []int // slots of results that are read on the host
 	// Poison fills the arena with a pattern before each run, so that a read of
 	// bytes that nothing wrote changes the results.
 	Poison bool
@@ -227,7 +228,6 @@ func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool
 		s.from.enter(s)
 		defer s.from.leave()
 	}
-	defer s.tear(&err)
 	defer s.rescue(&err)
 	if err := s.execute(ctx, inputs); err != nil {
 		return nil, err
@@ -262,10 +262,10 @@ func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 			return err
 		}
 	}
-	if err := s.run(s.p.Main); err != nil {
+	if err := s.run(s.p.Main); err != nil || s.done == nil {
 		return err
 	}
-	return s.ctx.Err()
+	return ctx.Err()
 }
 
 // bindKept gives the inputs that are left out what the session keeps.
@@ -282,7 +282,7 @@ func (s *Session) bindKept(inputs []ndarray.Value) error {
 
 // finish ends a run that has computed everything.
 func (s *Session) finish(fresh bool, buffers []*ndarray.Array) ([]ndarray.Value, error) {
-	if err := s.read(s.p.Main.Results); err != nil {
+	if err := s.readResults(buffers); err != nil {
 		return nil, err
 	}
 	if s.p.keeps {
@@ -299,10 +299,13 @@ func (s *Session) finish(fresh bool, buffers []*ndarray.Array) ([]ndarray.Value,
 		s.keepStates()
 	}
 	s.open(true)
-	if buffers == nil {
-		return out, nil
+	if buffers != nil {
+		err = s.copyTo(buffers, out)
 	}
-	return out, s.copyTo(buffers, out)
+	if err == nil && s.device != nil {
+		err = s.device.End()
+	}
+	return out, err
 }
 
 // open says whether results of the session may be handed back to it from now on.
@@ -316,24 +319,23 @@ func (s *Session) open(valid bool) {
 	}
 }
 
-// rescue turns a panic inside a kernel into an error that names the node.
+// rescue ends a run. A panic inside a kernel becomes an error that names the node.
 func (s *Session) rescue(err *error) {
-	r := recover()
-	if r == nil {
-		return
+	if r := recover(); r != nil {
+		*err = &ops.PanicError{Value: r, Stack: debug.Stack()}
+		if s.at != nil && s.at.Node != nil {
+			*err = ops.AtNode("run", s.at.Node, *err)
+		}
 	}
-	e := &ops.PanicError{Value: r, Stack: debug.Stack()}
-	if s.at != nil && s.at.Node != nil {
-		*err = ops.AtNode("run", s.at.Node, e)
-		return
+	if s.committed {
+		s.tear(*err)
 	}
-	*err = e
 }
 
 // bind points the input slots at the caller's values.
 func (s *Session) bind(inputs []ndarray.Value) error {
 	if len(inputs) != len(s.p.Main.Params) {
-		return fmt.Errorf("the program takes %d inputs, got %d", len(s.p.Main.Params), len(inputs))
+		return s.p.wrongCount(len(inputs))
 	}
 	for i, slot := range s.p.Main.Params {
 		sl := &s.p.Slots[slot]

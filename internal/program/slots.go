@@ -19,7 +19,7 @@ import (
 // param makes the slot of a graph parameter unless it has one (captures share
 // their outer value's slot).
 func (c *compiler) param(v *ssa.Value, g *ssa.Graph, levels []int) int {
-	if s, ok := c.slot[v]; ok {
+	if s, ok := c.slot.Get(v.ID, v); ok {
 		return s
 	}
 	if g == c.p.Graph {
@@ -33,7 +33,7 @@ func (c *compiler) slotOf(v *ssa.Value, levels []int) int {
 	if v == nil {
 		return -1
 	}
-	if s, ok := c.slot[v]; ok {
+	if s, ok := c.slot.Get(v.ID, v); ok {
 		return s
 	}
 	kind := SlotDynamic
@@ -83,6 +83,6 @@ func (c *compiler) addSlot(v *ssa.Value, kind SlotKind, levels []int) int {
 		}
 	}
 	c.p.Slots = append(c.p.Slots, s)
-	c.slot[v] = len(c.p.Slots) - 1
-	return c.slot[v]
+	c.slot.Put(v.ID, v, len(c.p.Slots)-1)
+	return len(c.p.Slots) - 1
 }

@@ -45,6 +45,20 @@ type State struct {
 	moved       []member // slots that lie in the place
 }
 
+// StateError reports a state whose next value does not fit it.
+type StateError struct {
+	Name   string // of the input
+	Reason string // what does not fit
+}
+
+// Error names the state.
+func (e *StateError) Error() string { return fmt.Sprintf("state %q %s", e.Name, e.Reason) }
+
+// wrongNext reports that the next value of a state is of another type.
+func wrongNext(state *ssa.Value, got string) error {
+	return &StateError{state.Name, fmt.Sprintf("is %s, but the result that is its next value is %s", state.Type, got)}
+}
+
 // member is a slot in a state's place.
 type member struct{ slot, at int }
 
@@ -77,10 +91,10 @@ func (c *compiler) markStates() error {
 	for _, st := range c.opts.States {
 		in, out := &c.p.Slots[c.p.Main.Params[st.Param]], &c.p.Slots[c.p.Main.Results[st.Result]]
 		if !in.Static {
-			return fmt.Errorf("state %q is %s; a session can keep it only if all its dimensions are known: bind them", in.Value.Name, in.Value.Type)
+			return &StateError{in.Value.Name, fmt.Sprintf("is %s; a session can keep it only if all its dimensions are known: bind them", in.Value.Type)}
 		}
-		if out.Static && (out.DType != in.DType || !slices.Equal(out.Shape, in.Shape)) {
-			return fmt.Errorf("state %q is %s, but the result that is its next value is %s", in.Value.Name, in.Value.Type, out.Value.Type)
+		if _, fits := in.Value.Type.Refine(out.Value.Type); !fits {
+			return wrongNext(in.Value, out.Value.Type.String())
 		}
 		st.shape, st.dtype, st.bytes = in.Shape, in.DType, in.Bytes
 		st.size = int(inplace.Round(int64(in.Bytes)))
@@ -245,7 +259,7 @@ func (s *Session) checkStates() error {
 			if ok && a != nil {
 				got = a.String()
 			}
-			return fmt.Errorf("state %q is %s, but the result that is its next value is %s", v.Name, v.Type, got)
+			return wrongNext(v, got)
 		}
 	}
 	return nil

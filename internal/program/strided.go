@@ -123,14 +123,15 @@ func (s *Session) onStrided(in *Instr) (done bool, err error) {
 
 // readStrided runs instructions that can read a window without a copy.
 func (s *Session) readStrided(in *Instr) (done bool, err error) {
-	switch in.Node.Op {
-	case "Shape", "Size":
+	if o := ops.Of(in.Node); o != nil && o.Facts.Access == ops.Measures {
 		of := s.vals[in.In[0]].(*strided).Array
 		c := &ops.Call{Ctx: s.ctx, Node: in.Node, In: []ndarray.Value{of}, Out: []ndarray.Value{nil}, Threads: 1, Memory: s.p.memory}
 		if err := ops.Eval(c); err != nil {
 			return false, err
 		}
 		return true, s.store(in.Out[0], c.Out[0].(*ndarray.Array))
+	}
+	switch in.Node.Op {
 	case "Identity":
 		s.vals[in.Out[0]] = s.vals[in.In[0]]
 		return true, nil

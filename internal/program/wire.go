@@ -19,7 +19,7 @@ func (c *compiler) branch(in *Instr, levels []int) error {
 	for _, body := range in.Node.Bodies {
 		off := len(in.Node.In) - len(body.Params)
 		for i, p := range body.Params {
-			c.slot[p] = in.In[off+i]
+			c.slot.Put(p.ID, p, in.In[off+i])
 		}
 		b, err := c.block(body, levels)
 		if err != nil {
@@ -53,7 +53,7 @@ func (c *compiler) iterate(in *Instr, levels []int) error {
 	off := len(in.Node.In) - in.Node.Captures
 	np := len(rot.Body.Params) - in.Node.Captures
 	for i, p := range rot.Body.Params[np:] {
-		c.slot[p] = in.In[off+i]
+		c.slot.Put(p.ID, p, in.In[off+i])
 	}
 	first := len(c.p.Slots)
 	b, err := c.block(rot.Body, inner)
@@ -74,7 +74,7 @@ func (c *compiler) iterate(in *Instr, levels []int) error {
 // wireLoop translates the rotation's values into slots.
 func (c *compiler) wireLoop(l *Loop, rot *loops.Rotation, inner []int) {
 	if rot.Iter != nil {
-		l.Iter = c.slot[rot.Iter]
+		l.Iter, _ = c.slot.Get(rot.Iter.ID, rot.Iter)
 	}
 	if rot.Trip != nil {
 		l.Trip = c.slotOf(rot.Trip, inner[:len(inner)-1])
@@ -101,7 +101,8 @@ func (c *compiler) findSticky(l *Loop, rot *loops.Rotation) {
 			continue
 		}
 		for _, block := range t.BlocksOf(cr.Result) {
-			s, ok := c.slot[t.Vars[block].Value]
+			v := t.Vars[block].Value
+			s, ok := c.slot.Get(v.ID, v)
 			if ok && slices.Contains(l.Rotate, s) && !slices.Contains(l.Sticky, s) {
 				l.Sticky = append(l.Sticky, s)
 				c.p.stickyDigit[s] = slices.Index(c.p.Slots[s].Levels, l.Level)

@@ -11,6 +11,7 @@ import (
 
 // access is what an instruction does with memory.
 type access struct {
+	id       int // index into the block's recent windows
 	space    Space
 	size     int // bytes of one lane's access, of all elements of a vector
 	isWrite  bool
@@ -118,17 +119,17 @@ func areWritten(state []byte) bool {
 	return true
 }
 
-// atGlobal finds the window of an access: first the one that the last access was in. Windows may overlap, as those of an operand and
+// atGlobal finds the window of an access: first the one that the instruction's last access was in. Windows may overlap, as those of an operand and
 // of a result that lies over it do.
 func (w *warp) atGlobal(a access, lane int, addr uint64) []byte {
 	b := w.block
-	win := b.lastWindow
+	win := b.recent[a.id]
 	if win == nil || !win.holds(addr, a.size) || win.Access&a.mode != a.mode {
 		if win = b.window(addr, a.size, a.mode); win == nil {
 			w.report(OutOfBounds, lane, "%s", b.nearest(addr, a.size))
 			return nil
 		}
-		b.lastWindow = win
+		b.recent[a.id] = win
 	}
 	if win.Access&a.mode != a.mode {
 		w.report(ReadOnly, lane, "%d bytes at %#x: the window %s may not be accessed so", a.size, addr, win.Name)
@@ -197,6 +198,7 @@ func (w *warp) atShared(a access, lane int, addr uint64) []byte {
 		if other := w.touch(addr, a.size, lane, a.isWrite, a.isAtomic); other >= 0 {
 			w.report(Race, lane, "%d bytes at %#x of shared memory, which thread %d touches too, and no barrier is between", a.size, addr, other)
 		}
+		defer b.change(addr, a.size, a.isWrite)
 	}
 	return w.within(a, lane, addr, Shared, b.shared, b.sharedState)
 }
@@ -284,14 +286,14 @@ func (o *operation) vectorOf(i int) []Operand {
 }
 
 // start begins an access by the lanes of a warp: where the address operand points without its register.
-func (w *warp) start(p pointer, f *frame) uint64 {
+func (w *warp) start(p *pointer, f *frame) uint64 {
 	w.sector = ^uint64(0)
 	return p.base(w, f)
 }
 
 // reach gives the bytes that a lane accesses, by the short way where it goes; nil if it may not.
 func (w *warp) reach(f *frame, a *access, lane int, addr uint64) []byte {
-	if b := w.quick(a, lane, addr); b != nil {
+	if b := w.quick(f, a, lane, addr); b != nil {
 		return b
 	}
 	return w.at(f, *a, lane, addr)
@@ -304,7 +306,13 @@ func (o *operation) transfer(i int, mode Access) (access, Type, []Operand) {
 	elems := o.vectorOf(i)
 	t := o.typ()
 	o.want(2)
-	return accessTo(space, t.Size()*len(elems), mode), t, elems
+	a := accessTo(space, t.Size()*len(elems), mode)
+	if a.size > 16 {
+		o.fail("an access of %d bytes, the most is 16", a.size)
+	}
+	o.kernel.accesses++
+	a.id = o.kernel.accesses
+	return a, t, elems
 }
 
 // compileLoad compiles ld and ldu.
@@ -321,57 +329,129 @@ func compileLoad(o *operation) {
 		masks = append(masks, o.register(e, t, true).typ.mask())
 		to = append(to, o.dstOf(e, t, true))
 	}
-	p := o.pointer(1, a)
+	l := &loading{access: a, p: o.pointer(1, a), t: t, to: to, masks: masks}
+	l.areWords = size == 4 && !slices.ContainsFunc(masks, func(m uint64) bool { return m > B32.mask() })
+	l.isCommon = a.space == Global || a.space == Shared || a.space == Const || a.space == Param && l.p.register < 0 && l.p.base(nil, nil) < frameParams
 	o.step.class = MemoryClass
-	areWords := size == 4 && !slices.ContainsFunc(masks, func(m uint64) bool { return m > B32.mask() })
-	if len(to) == 1 && areWords && to[0] >= 0 && (a.space == Global || a.space == Shared || a.space == Const) {
-		o.step.exec = loadWord(a, p, to[0])
+	o.step.exec = l.run
+}
+
+// loading is a load of one to four registers.
+type loading struct {
+	access
+	p        pointer
+	t        Type
+	to       []int32 // -1: nobody wants it
+	masks    []uint64
+	areWords bool // elements and registers of 32 bits
+	isCommon bool // the memory is the same for all lanes
+}
+
+// run loads. Lanes that follow each other and read the same common address share the work, but for the first two, which the race
+// detector remembers.
+func (x *loading) run(w *warp, f *frame, m uint32) {
+	base := w.start(&x.p, f)
+	if x.p.register < 0 && x.isCommon {
+		x.broadcast(w, f, m, base)
 		return
 	}
-	o.step.exec = func(w *warp, f *frame, m uint32) {
-		base := w.start(p, f)
-		for ; m != 0; m &= m - 1 {
-			l := firstLane(m)
-			addr := p.of(base, f, l)
-			from := w.reach(f, &a, l, addr)
-			for i, k := range to {
-				switch {
-				case k < 0:
-				case from == nil:
-					f.v[k][l] = 0
-				case areWords:
-					f.v[k][l] = uint64(binary.LittleEndian.Uint32(from[4*i:]))
-				default:
-					f.v[k][l] = t.extended(loadBytes(from[i*size:], size)) & masks[i]
-				}
-			}
+	if x.areWords && x.p.register >= 0 {
+		if x.space == Shared && x.shared(w, f, m, base) || x.space == Global && m == allLanes && x.row(w, f, base) {
+			return
+		}
+		if x.space == Global {
+			m = x.gather(w, f, m, base)
+		}
+	}
+	var last uint64
+	var from []byte
+	for repeats := 0; m != 0; m &= m - 1 {
+		l := firstLane(m)
+		addr := x.p.of(base, f, l)
+		if from == nil || addr != last || !x.isCommon {
+			from, repeats = w.reach(f, &x.access, l, addr), 0
+		} else if repeats++; repeats == 1 {
+			from = w.reach(f, &x.access, l, addr)
+		}
+		last = addr
+		x.deliver(f, l, from)
+	}
+}
+
+// broadcast loads for all lanes what lies at one address.
+func (x *loading) broadcast(w *warp, f *frame, m uint32, at uint64) {
+	first := firstLane(m)
+	x.deliver(f, first, w.reach(f, &x.access, first, at))
+	if m &= m - 1; m == 0 {
+		return
+	}
+	second := firstLane(m)
+	x.deliver(f, second, w.reach(f, &x.access, second, at))
+	for _, k := range x.to {
+		if k >= 0 {
+			f.broadcast(k, f.v[k][second], m)
 		}
 	}
 }
 
-// loadWord loads 32 bits that all lanes share. Lanes that follow each other and read the same address share the work, but for the race detector, which
-// remembers two readers of a word.
-func loadWord(a access, p pointer, d int32) func(w *warp, f *frame, m uint32) {
-	return func(w *warp, f *frame, m uint32) {
-		base := w.start(p, f)
-		to, last, v, repeats := f.v[d], ^uint64(0), uint64(0), 0
-		for ; m != 0; m &= m - 1 {
-			l := firstLane(m)
-			addr := p.of(base, f, l)
-			if repeats++; addr == last && repeats > 1 {
-				to[l] = v
-				continue
+// gather loads words of global memory, lane by lane, and gives the lanes from the first on that needs a closer look.
+func (x *loading) gather(w *warp, f *frame, m uint32, base uint64) uint32 {
+	b := w.block
+	win := b.recent[x.id]
+	if win == nil || win.Access&Read == 0 {
+		return m
+	}
+	r, n, size := f.v[x.p.register], uint64(len(win.data)), uint64(x.size)
+	lanes, base := lanesOf(m), base-win.Base
+	for ; m != 0; m &= m - 1 {
+		l := firstLane(m)
+		at := base + r[l]
+		if at >= n || size > n-at || (at+win.Base)&(size-1) != 0 || !quickState(win.state[at:at+size], true) {
+			break
+		}
+		if sector := (at + win.Base) >> 5; sector != w.sector {
+			w.sector = sector
+			b.counts.GlobalSectors++
+		}
+		data := win.data[at : at+size]
+		for i, k := range x.to {
+			if k >= 0 {
+				f.v[k][l] = uint64(binary.LittleEndian.Uint32(data[4*i:]))
 			}
-			from := w.reach(f, &a, l, addr)
-			if from == nil {
-				to[l], last = 0, ^uint64(0)
-				continue
-			}
-			if addr != last {
-				repeats = 0
-			}
-			v, last = uint64(binary.LittleEndian.Uint32(from)), addr
-			to[l] = v
+		}
+	}
+	b.counts.GlobalLoaded += (lanes - lanesOf(m)) * int64(size)
+	return m
+}
+
+// row loads a word for each lane where they follow each other in global memory.
+func (x *loading) row(w *warp, f *frame, base uint64) bool {
+	if len(x.to) > 1 || x.to[0] < 0 {
+		return false
+	}
+	row := w.row(&x.access, base, f.v[x.p.register])
+	if row == nil {
+		return false
+	}
+	d := f.v[x.to[0]]
+	for l := range d {
+		d[l] = uint64(binary.LittleEndian.Uint32(row[4*l:]))
+	}
+	return true
+}
+
+// deliver gives a lane the elements; zeros where there are none.
+func (x *loading) deliver(f *frame, l int, from []byte) {
+	size := x.t.Size()
+	for i, k := range x.to {
+		switch {
+		case k < 0:
+		case from == nil:
+			f.v[k][l] = 0
+		case x.areWords:
+			f.v[k][l] = uint64(binary.LittleEndian.Uint32(from[4*i:]))
+		default:
+			f.v[k][l] = x.t.extended(loadBytes(from[i*size:], size)) & x.masks[i]
 		}
 	}
 }
@@ -404,27 +484,51 @@ func storeBytes(b []byte, size int, v uint64) {
 // compileStore compiles st.
 func compileStore(o *operation) {
 	a, t, elems := o.transfer(1, Write)
-	size := t.Size()
 	var from []int32
 	for _, e := range elems {
 		from = append(from, o.srcOf(e, t, true))
 	}
-	p := o.pointer(0, a)
+	x := &storing{access: a, p: o.pointer(0, a), size: t.Size(), from: from}
 	o.step.class = MemoryClass
-	o.step.exec = func(w *warp, f *frame, m uint32) {
-		base := w.start(p, f)
-		for ; m != 0; m &= m - 1 {
-			l := firstLane(m)
-			addr := p.of(base, f, l)
-			to := w.reach(f, &a, l, addr)
-			if to == nil {
-				continue
-			}
-			for i, k := range from {
-				storeBytes(to[i*size:], size, f.v[k][l])
-			}
+	o.step.exec = x.run
+}
+
+// storing is a store of one to four registers.
+type storing struct {
+	access
+	p    pointer
+	size int // of an element
+	from []int32
+}
+
+func (x *storing) run(w *warp, f *frame, m uint32) {
+	base := w.start(&x.p, f)
+	if x.size == 4 && len(x.from) == 1 && x.p.register >= 0 &&
+		(x.space == Shared && x.shared(w, f, m, base) || x.space == Global && m == allLanes && x.row(w, f, base)) {
+		return
+	}
+	for ; m != 0; m &= m - 1 {
+		l := firstLane(m)
+		to := w.reach(f, &x.access, l, x.p.of(base, f, l))
+		if to == nil {
+			continue
+		}
+		for i, k := range x.from {
+			storeBytes(to[i*x.size:], x.size, f.v[k][l])
 		}
 	}
+}
+
+// row stores a word for each lane where they follow each other in global memory.
+func (x *storing) row(w *warp, f *frame, base uint64) bool {
+	row := w.row(&x.access, base, f.v[x.p.register])
+	if row == nil {
+		return false
+	}
+	for l, v := range f.v[x.from[0]] {
+		binary.LittleEndian.PutUint32(row[4*l:], uint32(v))
+	}
+	return true
 }
 
 // compilePrefetch compiles prefetch and fences, which change no result here.

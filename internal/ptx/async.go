@@ -90,6 +90,7 @@ func (w *warp) fly(f *frame, from, to access, lane int, source, target uint64, n
 	for i := range to.size {
 		w.block.sharedState[int(target)+i] = isFlying
 	}
+	w.block.change(target, to.size, true)
 	w.flights = append(w.flights, c)
 }
 
@@ -106,6 +107,7 @@ func (w *warp) land(m uint32, isDue func(*flight) bool) {
 			w.block.sharedState[int(c.at)+i] = isWritten
 		}
 		w.touch(c.at, c.size, c.lane, true, false)
+		w.block.change(c.at, c.size, true)
 	}
 	w.flights = rest
 }

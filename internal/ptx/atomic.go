@@ -33,7 +33,7 @@ func compileAtomic(o *operation) {
 	f := atomicFunction(o, name, t)
 	o.step.class = MemoryClass
 	o.step.exec = func(w *warp, fr *frame, m uint32) {
-		base := w.start(p, fr)
+		base := w.start(&p, fr)
 		for ; m != 0; m &= m - 1 {
 			l := firstLane(m)
 			old := uint64(0)

@@ -73,12 +73,17 @@ func (bar *barrier) release() {
 			waiting = append(waiting, a.warp)
 		}
 	}
+	b := all[0].block
+	if len(all) == len(waiting) && bar.threads == b.threads() {
+		b.phase.next()
+	}
+	b.enter()
 	if len(all) == len(waiting) {
 		meet(all)
 	} else {
 		for _, w := range all {
-			w.seen[w.index] = w.clock
-			w.clock++
+			w.seen[w.index+1] = w.clock
+			w.tick(w.clock + 1)
 		}
 		for _, w := range waiting {
 			for _, other := range all {

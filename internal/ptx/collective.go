@@ -84,6 +84,10 @@ func compileVote(o *operation) {
 	how := o.one("all", "any", "uni", "ballot")
 	t := o.typ()
 	o.want(3)
+	if how == "" || (how == "ballot") != (t == B32) || how != "ballot" && t != Pred {
+		o.fail("one of .all, .any and .uni with .pred, or .ballot with .b32, is expected")
+		return
+	}
 	d, p, members := o.dst(0, t), o.pred(1), o.src(2, B32)
 	o.step.class = CollectiveClass
 	o.step.exec = func(w *warp, f *frame, m uint32) {
@@ -113,9 +117,14 @@ func (f *frame) broadcast(d int32, v uint64, m uint32) {
 // compileMatch compiles match.any.sync and match.all.sync: the lanes that have the same value.
 func compileMatch(o *operation) {
 	o.flag("sync")
-	isAll := o.one("any", "all") == "all"
+	how := o.one("any", "all")
+	isAll := how == "all"
 	t := o.typ()
+	o.only(t, B32, B64)
 	o.want(3)
+	if how == "" {
+		o.fail("one of .any and .all is missing")
+	}
 	dst := o.arg(0)
 	same := o.secondPred(&dst)
 	d, a, members := o.dstOf(dst, B32, false), o.src(1, t), o.src(2, B32)

@@ -77,7 +77,7 @@ func (o *operation) comparison() (compare func(a, b *vec) uint32, logic string, 
 		return func(_, _ *vec) uint32 { return 0 }, logic, t
 	}
 	if t.isFloat() {
-		return floatComparison(relation, t, s), logic, t
+		return floatComparison(o, relation, t, s), logic, t
 	}
 	return integerComparison(o, relation, t), logic, t
 }
@@ -89,55 +89,124 @@ func integerComparison(o *operation, relation string, t Type) func(a, b *vec) ui
 		relation, t = n, t.unsigned()
 	}
 	o.only(t, B16, B32, B64, U16, U32, U64, S16, S32, S64)
-	flip := uint64(0)
-	if t.isSigned() {
-		flip = 1 << (8*t.Size() - 1)
+	shift, flip := uint64(64-8*t.Size()), uint64(0)
+	if !t.isSigned() {
+		flip = 1 << 63
 	}
-	over := func(holds func(a, b uint64) bool) func(a, b *vec) uint32 {
-		return func(a, b *vec) (m uint32) {
-			for l := range a {
-				if holds(a[l]^flip, b[l]^flip) {
-					m |= 1 << l
-				}
-			}
-			return m
-		}
-	}
+	isAbove := func(a, b *vec) uint32 { return above(a, b, shift, flip) }
 	switch relation {
 	case "eq":
-		return over(func(a, b uint64) bool { return a == b })
+		return same
 	case "ne":
-		return over(func(a, b uint64) bool { return a != b })
+		return func(a, b *vec) uint32 { return ^same(a, b) }
 	case "lt":
-		return over(func(a, b uint64) bool { return a < b })
+		return func(a, b *vec) uint32 { return isAbove(b, a) }
 	case "le":
-		return over(func(a, b uint64) bool { return a <= b })
+		return func(a, b *vec) uint32 { return ^isAbove(a, b) }
 	case "gt":
-		return over(func(a, b uint64) bool { return a > b })
+		return isAbove
 	case "ge":
-		return over(func(a, b uint64) bool { return a >= b })
+		return func(a, b *vec) uint32 { return ^isAbove(b, a) }
 	}
 	o.fail("integers have no relation .%s", relation)
-	return over(func(_, _ uint64) bool { return false })
+	return same
+}
+
+// above is the mask of lanes where a is above b as signed numbers, after a shift to the left and a change of sign bits.
+func above(a, b *vec, shift, flip uint64) (m uint32) {
+	if isWide {
+		return aboveWide(a, b, shift, flip)
+	}
+	for l := range a {
+		if int64(a[l]<<(shift&63)^flip) > int64(b[l]<<(shift&63)^flip) {
+			m |= 1 << l
+		}
+	}
+	return m
+}
+
+// same is the mask of lanes where a and b are equal.
+func same(a, b *vec) (m uint32) {
+	if isWide {
+		return sameWide(a, b)
+	}
+	for l := range a {
+		if a[l] == b[l] {
+			m |= 1 << l
+		}
+	}
+	return m
+}
+
+// less32, equal32 and unordered32 compare float32s.
+func less32(a, b *vec) (m uint32) {
+	for l := range a {
+		if float32Of(a[l]) < float32Of(b[l]) {
+			m |= 1 << l
+		}
+	}
+	return m
+}
+
+func equal32(a, b *vec) (m uint32) {
+	for l := range a {
+		if float32Of(a[l]) == float32Of(b[l]) {
+			m |= 1 << l
+		}
+	}
+	return m
+}
+
+func unordered32(a, b *vec) (m uint32) {
+	for l := range a {
+		if x, y := float32Of(a[l]), float32Of(b[l]); x != x || y != y {
+			m |= 1 << l
+		}
+	}
+	return m
+}
+
+// singles are the relations of float32s, without the u of those that also hold where an operand is not a number.
+var singles = map[string]func(a, b *vec) uint32{
+	"eq": equal32, "lt": less32, "nan": unordered32,
+	"ne":  func(a, b *vec) uint32 { return less32(a, b) | less32(b, a) },
+	"le":  func(a, b *vec) uint32 { return less32(a, b) | equal32(a, b) },
+	"gt":  func(a, b *vec) uint32 { return less32(b, a) },
+	"ge":  func(a, b *vec) uint32 { return less32(b, a) | equal32(a, b) },
+	"num": func(a, b *vec) uint32 { return ^unordered32(a, b) },
+}
+
+// relations are those of floats.
+var relations = map[string]func(a, b float64) bool{
+	"eq":  func(a, b float64) bool { return a == b },
+	"ne":  func(a, b float64) bool { return a < b || a > b },
+	"lt":  func(a, b float64) bool { return a < b },
+	"le":  func(a, b float64) bool { return a <= b },
+	"gt":  func(a, b float64) bool { return a > b },
+	"ge":  func(a, b float64) bool { return a >= b },
+	"num": func(a, b float64) bool { return a == a && b == b },
+	"nan": func(a, b float64) bool { return a != a || b != b },
 }
 
 // floatComparison: a relation that ends in u also holds where an operand is not a number.
-func floatComparison(relation string, t Type, s style) func(a, b *vec) uint32 {
-	relations := map[string]func(a, b float64) bool{
-		"eq": func(a, b float64) bool { return a == b }, "equ": func(a, b float64) bool { return a == b },
-		"ne": func(a, b float64) bool { return a < b || a > b }, "neu": func(a, b float64) bool { return a != b },
-		"lt": func(a, b float64) bool { return a < b }, "ltu": func(a, b float64) bool { return a < b },
-		"le": func(a, b float64) bool { return a <= b }, "leu": func(a, b float64) bool { return a <= b },
-		"gt": func(a, b float64) bool { return a > b }, "gtu": func(a, b float64) bool { return a > b },
-		"ge": func(a, b float64) bool { return a >= b }, "geu": func(a, b float64) bool { return a >= b },
-		"num": func(a, b float64) bool { return a == a && b == b },
-		"nan": func(a, b float64) bool { return a != a || b != b },
-	}
-	holds := relations[relation]
-	if holds == nil {
-		holds = func(_, _ float64) bool { return false }
-	}
+func floatComparison(o *operation, relation string, t Type, s style) func(a, b *vec) uint32 {
+	name := relation
 	isUnordered := len(relation) == 3 && relation[2] == 'u'
+	if isUnordered {
+		name = relation[:2]
+	}
+	holds, quick := relations[name], singles[name]
+	o.only(t, F16, BF16, F32, F64)
+	if holds == nil {
+		o.fail("floats have no relation .%s", relation)
+		return same
+	}
+	if t == F32 && !s.flush {
+		if isUnordered {
+			return func(a, b *vec) uint32 { return quick(a, b) | unordered32(a, b) }
+		}
+		return quick
+	}
 	return func(a, b *vec) uint32 {
 		return maskWhere(func(l int) bool {
 			x, y := s.operandOf(t, a[l]), s.operandOf(t, b[l])
@@ -153,16 +222,10 @@ func compileSelp(o *operation) {
 	d, a, b, p := o.dst(0, t), o.src(1, t), o.src(2, t), o.pred(3)
 	o.step.class = MoveClass
 	o.step.isMove = true
-	o.step.exec = func(_ *warp, f *frame, m uint32) {
-		x, y, to, yes := f.v[a], f.v[b], f.v[d], p.of(f)
-		for ; m != 0; m &= m - 1 {
-			l := firstLane(m)
-			if yes>>l&1 != 0 {
-				to[l] = x[l]
-			} else {
-				to[l] = y[l]
-			}
-		}
+	o.step.exec = func(w *warp, f *frame, m uint32) {
+		w.lanes = *f.v[b]
+		blend(&w.lanes, f.v[a], p.of(f))
+		blend(f.v[d], &w.lanes, m)
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 // compiler turns the functions of one kernel into steps.
 type compiler struct {
 	module  *Module
+	work    *int
 	kernel  *kernel
+	named   map[string]*Variable // of the module
 	shared  map[*Variable]int64
 	constAt map[*Variable]int64
 	params  map[*Variable]int64 // of the entry, in the buffer of arguments
@@ -32,6 +34,9 @@ func (c *compiler) compile(entry *Function) error {
 	}
 	c.collectGlobals(functions)
 	for _, f := range functions {
+		if *c.work += len(f.Body); *c.work > mostStatements {
+			return tooMuch(entry)
+		}
 		c.kernel.functions[f.Name] = &function{name: f.Name}
 	}
 	for _, f := range slices.Backward(functions) { // what is called is in place before its callers
@@ -47,6 +52,10 @@ func (c *compiler) compile(entry *Function) error {
 		return syntaxError(entry.Line, "%s needs more than %d bytes of local memory", entry.Name, mostLocal)
 	}
 	return nil
+}
+
+func tooMuch(f *Function) error {
+	return syntaxError(f.Line, "the kernels and what they call have more than %d statements and registers", mostStatements)
 }
 
 // symbol is what a name stands for in a scope.
@@ -69,6 +78,7 @@ type builder struct {
 	labels map[string]int
 	fixups []func() error   // what waits until all labels are known
 	consts map[uint64]int32 // index of each constant
+	tables int              // targets of branches by tables
 	line   int
 	calls  []*function
 }
@@ -93,7 +103,9 @@ func (b *builder) build() error {
 			return err
 		}
 	}
-	b.fn.reconverge()
+	if !b.fn.reconverge() {
+		return syntaxError(b.source.Line, "the branches of %s are too entangled", b.source.Name)
+	}
 	for _, callee := range b.calls {
 		b.fn.localTotal = max(b.fn.localTotal, callee.localTotal)
 	}
@@ -148,6 +160,9 @@ func (b *builder) declare() error {
 		if n > mostRegisters {
 			return syntaxError(s.Line, "%s has more than %d registers", b.source.Name, mostRegisters)
 		}
+	}
+	if *b.work += int(n); *b.work > mostStatements {
+		return tooMuch(b.source)
 	}
 	b.fn.names = make([]string, 0, n)
 	b.fn.values = int(n)
@@ -235,10 +250,7 @@ func (b *builder) lookup(name string) (symbol, error) {
 			return s, nil
 		}
 	}
-	for _, v := range b.module.Variables {
-		if v.Name != name {
-			continue
-		}
+	if v := b.variableNamed(name); v != nil {
 		switch v.Space {
 		case Shared:
 			return symbol{space: Shared, at: b.shared[v]}, nil
@@ -249,6 +261,19 @@ func (b *builder) lookup(name string) (symbol, error) {
 		}
 	}
 	return symbol{}, syntaxError(b.line, "nothing is named %q", name)
+}
+
+// variableNamed is a variable of the module; nil if there is none.
+func (c *compiler) variableNamed(name string) *Variable {
+	if c.named == nil {
+		c.named = map[string]*Variable{}
+		for _, v := range c.module.Variables {
+			if c.named[v.Name] == nil {
+				c.named[v.Name] = v
+			}
+		}
+	}
+	return c.named[name]
 }
 
 // instruction compiles one instruction by the table of operations.

@@ -36,6 +36,9 @@ func compileTable(o *operation) {
 	o.step.kind, o.step.class = stepTable, ControlClass
 	o.step.index = o.src(0, U32)
 	o.fixups = append(o.fixups, func() error {
+		if o.tables += len(s.targets); o.tables > mostTargets {
+			return syntaxError(o.step.line, "the tables of branches have more than %d targets", mostTargets)
+		}
 		for _, name := range s.targets {
 			target, err := o.label(name, o.step.line)
 			if err != nil {
@@ -130,6 +133,7 @@ func compileBarrier(o *operation) {
 		o.step.class = ControlClass
 		o.step.exec = func(w *warp, f *frame, m uint32) {
 			if w.named(f, members, m) {
+				w.block.enter()
 				meet([]*warp{w})
 			}
 		}

@@ -23,9 +23,49 @@ func compileConvert(o *operation) {
 	register := o.register(o.arg(0), to, true).typ
 	d, a := o.dstOf(o.arg(0), to, true), o.srcOf(o.arg(1), from, true)
 	fn := convertor(s, to, from, wholeMode(whole))
-	extend, mask, cut := to, register.mask(), from.mask()
-	o.pure(MoveClass, each1(func(a uint64) uint64 { return extend.extended(fn(a&cut)) & mask }), d, a)
-	o.step.class = ConvertClass
+	mask, cut := register.mask(), from.mask()
+	all := each1(func(a uint64) uint64 { return to.extended(fn(a&cut)) & mask })
+	switch {
+	case !to.isFloat() && !from.isFloat() && !s.sat:
+		all = betweenIntegers(to, from, mask)
+	case to == F32 && !from.isFloat() && from.Size() <= 4 && s == style{mode: toNearest}:
+		all = each1(func(a uint64) uint64 { return uint64(math.Float32bits(float32(int64(from.extended(a))))) })
+	}
+	o.pure(ConvertClass, all, d, a)
+}
+
+// betweenIntegers cuts or extends integers to another type, and that to a register.
+func betweenIntegers(to, from Type, register uint64) lanes {
+	in, out := uint64(64-8*from.Size()), uint64(64-8*to.Size())
+	switch {
+	case to.Size() < from.Size() || to.isSigned() == from.isSigned() && to.Size() == from.Size(): // what is cut off does not matter
+		in = out
+		if !to.isSigned() {
+			cut := register & to.mask()
+			return func(d, a, _, _ *vec) {
+				for l := range d {
+					d[l] = a[l] & cut
+				}
+			}
+		}
+	case !from.isSigned():
+		if to.isSigned() && to.Size() == from.Size() {
+			break
+		}
+		cut := register & from.mask()
+		return func(d, a, _, _ *vec) {
+			for l := range d {
+				d[l] = a[l] & cut
+			}
+		}
+	case !to.isSigned(): // the sign goes up to the size of the result
+		register &= to.mask()
+	}
+	return func(d, a, _, _ *vec) {
+		for l := range d {
+			d[l] = uint64(int64(a[l]<<(in&63))>>(in&63)) & register
+		}
+	}
 }
 
 // wholeMode is the direction of .rni, .rzi, .rmi and .rpi; empty for none.
@@ -42,7 +82,17 @@ func convertor(s style, to, from Type, whole mode) func(a uint64) uint64 {
 	case !to.isFloat() && !from.isFloat():
 		return func(a uint64) uint64 { return integerFrom(s, to, from, a) }
 	case !to.isFloat():
-		return func(a uint64) uint64 { return wholeFrom(to, s.operandOf(from, a), whole) }
+		notNumber := uint64(0)
+		if from == F64 || to.Size() == 8 {
+			notNumber = 1 << (8*to.Size() - 1)
+		}
+		return func(a uint64) uint64 {
+			v := s.operandOf(from, a)
+			if math.IsNaN(v) {
+				return notNumber
+			}
+			return wholeFrom(to, v, whole)
+		}
 	case !from.isFloat():
 		return func(a uint64) uint64 { return floatFromInteger(s, to, from, a) }
 	}
@@ -90,13 +140,11 @@ func limits(t Type) (low int64, high uint64) {
 	return -1 << (8*t.Size() - 1), t.mask() >> 1
 }
 
-// wholeFrom converts a float to an integer: rounded, clamped to the range; not-a-number gives 0.
+// wholeFrom converts a number to an integer: rounded, clamped to the range.
 func wholeFrom(to Type, v float64, whole mode) uint64 {
 	v = roundWhole(v, whole)
 	low, high := limits(to)
 	switch {
-	case math.IsNaN(v):
-		return 0
 	case v <= float64(low):
 		return uint64(low) & to.mask()
 	case v >= float64(high): // 2 to the power of 63 or 64 is beyond the largest value

@@ -32,17 +32,35 @@ func (s style) isPlain() bool { return s == style{mode: toNearest} }
 
 // finish rounds a value that was rounded to odd, and encodes it.
 func (s style) finish(t Type, v float64) uint64 {
-	f := formats[t]
-	v = f.round(v, s.mode)
+	if t == F32 {
+		v = float64(round32(v, s.mode))
+	} else {
+		v = formats[t].round(v, s.mode)
+	}
 	if s.sat {
 		v = clampUnit(v)
 	}
 	if s.relu && !(v > 0) && !math.IsNaN(v) {
 		v = 0
 	}
-	u := f.encode(v)
-	if s.flush && t == F32 {
+	if t != F32 {
+		u := formats[t].encode(v)
+		if s.flush && (t == F16 || t == F16x2) {
+			u = flushedHalf(u)
+		}
+		return u
+	}
+	u := bits32(float32(v))
+	if s.flush {
 		u = flushed(u)
+	}
+	return u
+}
+
+// flushedHalf replaces a denormal half by zero of its sign.
+func flushedHalf(u uint64) uint64 {
+	if u&0x7c00 == 0 {
+		return u & (1 << 15)
 	}
 	return u
 }
@@ -64,6 +82,9 @@ func (s style) operandOf(t Type, u uint64) float64 {
 			u = flushed(u)
 		}
 		return float64(float32Of(u))
+	}
+	if s.flush && (t == F16 || t == F16x2) {
+		u = flushedHalf(u)
 	}
 	return formats[t].decode(u)
 }
@@ -100,11 +121,32 @@ func (t Type) flopsOf(n int) int {
 	return n
 }
 
-// add64 and fma64 are sums in float64 in any direction.
+// add64 is a sum in float64 in any direction.
 func add64(a, b float64, m mode) float64 {
 	s := a + b
 	t := s - a
-	return direct(s, (a-(s-t))+(b-t), m)
+	return limited(zeroOf(direct(s, (a-(s-t))+(b-t), m), a, b, m), m, a, b)
+}
+
+// zeroOf gives a sum that is zero the sign that a direction asks for: two operands that cancel give -0 downwards.
+func zeroOf(s, a, b float64, m mode) float64 {
+	if s == 0 && m == downwards && math.Signbit(a) != math.Signbit(b) {
+		return math.Copysign(0, -1)
+	}
+	return s
+}
+
+// limited replaces an infinite result of finite operands by the largest number, where the direction asks for it.
+func limited(s float64, m mode, operands ...float64) float64 {
+	if !math.IsInf(s, 0) || m == toNearest || m == "" || m == downwards && s < 0 || m == upwards && s > 0 {
+		return s
+	}
+	for _, v := range operands {
+		if math.IsInf(v, 0) {
+			return s
+		}
+	}
+	return math.Copysign(math.MaxFloat64, s)
 }
 
 // direct moves a float64 rounded to nearest to the neighbour that a direction asks for; lost is what rounding lost.
@@ -141,31 +183,47 @@ func compileFloatBinary(o *operation, t Type) {
 			return math.Float64bits(add64(math.Float64frombits(a), sign*math.Float64frombits(b), s.mode))
 		})
 	default:
-		fn = s.general(t, func(a, b, _ float64) float64 { return sumOdd(a, sign*b) })
+		fn = s.general(t, func(a, b, _ float64) float64 { return zeroOf(sumOdd(a, sign*b), a, sign*b, s.mode) })
 	}
 	o.step.flops = t.flopsOf(1)
 	o.pure(t.floatClass(), fn, o.dst(0, t), o.src(1, t), o.src(2, t))
 }
 
 func addFloat32(d, a, b, _ *vec) {
+	if isWide {
+		addWide(d, a, b)
+		return
+	}
 	for l := range d {
 		d[l] = bits32(float32Of(a[l]) + float32Of(b[l]))
 	}
 }
 
 func subFloat32(d, a, b, _ *vec) {
+	if isWide {
+		subWide(d, a, b)
+		return
+	}
 	for l := range d {
 		d[l] = bits32(float32Of(a[l]) - float32Of(b[l]))
 	}
 }
 
 func mulFloat32(d, a, b, _ *vec) {
+	if isWide {
+		mulWide(d, a, b)
+		return
+	}
 	for l := range d {
 		d[l] = bits32(float32Of(a[l]) * float32Of(b[l]))
 	}
 }
 
 func fmaFloat32(d, a, b, c *vec) {
+	if isWide {
+		fmaWide(d, a, b, c)
+		return
+	}
 	for l := range d {
 		x, y, z := float32Of(a[l]), float32Of(b[l]), float32Of(c[l])
 		s := float64(x)*float64(y) + float64(z)
@@ -193,7 +251,7 @@ func compileFloatMul(o *operation, t Type) {
 		fn = each2(func(a, b uint64) uint64 {
 			x, y := math.Float64frombits(a), math.Float64frombits(b)
 			p := x * y
-			return math.Float64bits(direct(p, math.FMA(x, y, -p), s.mode))
+			return math.Float64bits(limited(direct(p, math.FMA(x, y, -p), s.mode), s.mode, x, y))
 		})
 	default:
 		fn = s.general(t, func(a, b, _ float64) float64 { return a * b }) // exact
@@ -220,10 +278,25 @@ func fusedSum(o *operation, t Type) {
 			return math.Float64bits(math.FMA(math.Float64frombits(a), math.Float64frombits(b), math.Float64frombits(c)))
 		})
 	default:
-		fn = s.general(t, func(a, b, c float64) float64 { return sumOdd(a*b, c) })
+		fn = s.general(t, func(a, b, c float64) float64 { return zeroOf(sumOdd(a*b, c), a*b, c, s.mode) })
 	}
 	o.step.flops = t.flopsOf(2)
 	o.pure(t.floatClass(), fn, o.dst(0, t), o.src(1, t), o.src(2, t), o.src(3, t))
+}
+
+// quotient64 is a quotient in float64 in any direction. Numbers are brought to the size of one, where what is lost can be told.
+func quotient64(a, b float64, m mode) float64 {
+	if q := a / b; m == toNearest || m == "" || a == 0 || b == 0 || math.IsInf(a, 0) || math.IsInf(b, 0) || math.IsNaN(q) {
+		return q
+	}
+	x, high := math.Frexp(a)
+	y, low := math.Frexp(b)
+	q := x / y
+	lost := math.FMA(-q, y, x)
+	if y < 0 {
+		lost = -lost
+	}
+	return limited(math.Ldexp(direct(q, lost, m), high-low), m)
 }
 
 // compileFloatDiv compiles div. Where PTX allows an error (.approx, .full: 2 units in the last place), the result is the exact one.
@@ -235,13 +308,7 @@ func compileFloatDiv(o *operation, t Type) {
 	fn := s.general(t, func(a, b, _ float64) float64 { return quotientOdd(a, b) })
 	if t == F64 {
 		fn = each2(func(a, b uint64) uint64 {
-			x, y := math.Float64frombits(a), math.Float64frombits(b)
-			q := x / y
-			lost := math.FMA(-q, y, x)
-			if y < 0 {
-				lost = -lost
-			}
-			return math.Float64bits(direct(q, lost, s.mode))
+			return math.Float64bits(quotient64(math.Float64frombits(a), math.Float64frombits(b), s.mode))
 		})
 	}
 	class := t.floatClass()
@@ -274,8 +341,40 @@ func compileFloatMinMax(o *operation, t Type) {
 		}
 		return pick(a, b)
 	}
+	all := s.general(t, fn)
+	if t == F32 && s.isPlain() {
+		all = pickFloat32(o.Op[0] == "max", propagates)
+	}
 	o.step.flops = t.flopsOf(1)
-	o.pure(t.floatClass(), s.general(t, fn), o.dst(0, t), o.src(1, t), o.src(2, t))
+	o.pure(t.floatClass(), all, o.dst(0, t), o.src(1, t), o.src(2, t))
+}
+
+// pickFloat32 is min or max of float32.
+func pickFloat32(isMax, propagates bool) lanes {
+	flip := uint32(0) // the larger of two is the smaller of both with other signs
+	if isMax {
+		flip = 1 << 31
+	}
+	return func(d, a, b, _ *vec) {
+		for l := range d {
+			u, v := uint32(a[l]), uint32(b[l])
+			x, y := math.Float32frombits(u^flip), math.Float32frombits(v^flip)
+			switch {
+			case x < y:
+			case y < x:
+				u = v
+			case x == y: // zeros may differ in sign
+				if (u^flip)|(v^flip) == 1<<31 {
+					u = 1<<31 ^ flip
+				}
+			case propagates || x != x && y != y:
+				u = canonicalNaN
+			case x != x:
+				u = v
+			}
+			d[l] = uint64(u)
+		}
+	}
 }
 
 // compileFloatSign compiles neg and abs, which change the sign alone.
@@ -330,6 +429,9 @@ func compileFunction(o *operation) {
 	fn := s.general(t, func(a, _, _ float64) float64 { return f(a) })
 	if t == F64 {
 		fn = each1(func(a uint64) uint64 { return math.Float64bits(function64(o.Op[0], math.Float64frombits(a), s.mode)) })
+		if isApprox && s.flush {
+			fn = each1(func(a uint64) uint64 { return roughly(o.Op[0], a) })
+		}
 	}
 	class := t.floatClass()
 	if isApprox {
@@ -339,17 +441,30 @@ func compileFunction(o *operation) {
 	o.pure(class, fn, o.dst(0, t), o.src(1, t))
 }
 
+// roughly is rcp or rsqrt of a float64 as .approx.ftz has it: the lower 32 bits of operand and result are zeros, and denormal numbers, too.
+func roughly(name string, a uint64) uint64 {
+	const upper, exponent, sign = 0xffffffff << 32, 0x7ff << 52, 1 << 63
+	flush := func(u uint64) uint64 {
+		if u &= upper; u&exponent == 0 {
+			return u & sign
+		}
+		return u
+	}
+	if v := math.Float64frombits(a); math.IsNaN(v) { // also one whose upper half is that of infinity
+		return math.Float64bits(v) | 1<<51
+	}
+	return flush(math.Float64bits(functions[name](math.Float64frombits(flush(a)))))
+}
+
 // function64 is a special function of a float64, rounded in a direction where the function is exact otherwise.
 func function64(name string, x float64, m mode) float64 {
 	switch name {
 	case "rcp":
-		q := 1 / x
-		lost := math.FMA(-q, x, 1)
-		if x < 0 {
-			lost = -lost
-		}
-		return direct(q, lost, m)
+		return quotient64(1, x, m)
 	case "sqrt":
+		if x > 0 && x < 0x1p-900 { // or what is lost would be denormal
+			return function64(name, x*0x1p600, m) * 0x1p-300
+		}
 		r := math.Sqrt(x)
 		return direct(r, math.FMA(-r, r, x), m)
 	}
@@ -364,9 +479,12 @@ func compileTest(o *operation) {
 	o.want(2)
 	d, a := o.dst(0, Pred), o.src(1, t)
 	f := formats[t]
+	if kind == "" {
+		o.fail("the kind of numbers is missing")
+	}
 	holds := func(u uint64) bool {
 		v := math.Abs(f.decode(u))
-		isNormal := v >= math.Ldexp(1, f.smallest) && !math.IsInf(v, 0)
+		isNormal := (v == 0 || v >= math.Ldexp(1, f.smallest)) && !math.IsInf(v, 0) // zeros count as normal numbers
 		switch kind {
 		case "finite":
 			return !math.IsInf(v, 0) && !math.IsNaN(v)

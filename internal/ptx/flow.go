@@ -12,8 +12,11 @@ package ptx
 // Post-dominators are found over steps, by the iteration of Cooper, Harvey and Kennedy (A simple, fast dominance algorithm,
 // 2001) on the reversed graph.
 
-// reconverge sets the meeting point of every branch. The end of the function is the step behind the last.
-func (fn *function) reconverge() {
+// mostVisits bounds the visits of steps, which are a few for each step of compiled code, and their square where branches are entangled.
+const mostVisits = 1 << 25
+
+// reconverge sets the meeting point of every branch. The end of the function is the step behind the last. False: it takes too long.
+func (fn *function) reconverge() bool {
 	end := len(fn.steps)
 	order := fn.postorder()
 	number := make([]int, end+1) // in reverse postorder from the end
@@ -28,7 +31,11 @@ func (fn *function) reconverge() {
 		meet[i] = -1
 	}
 	meet[end] = end
+	visits := 0
 	for changed := true; changed; {
+		if visits += len(order); visits > mostVisits {
+			return false
+		}
 		changed = false
 		for i := len(order) - 2; i >= 0; i-- {
 			s, best := order[i], -1
@@ -52,6 +59,7 @@ func (fn *function) reconverge() {
 		}
 		fn.steps[i].meet = int32(meet[i])
 	}
+	return true
 }
 
 // common is the nearest common post-dominator of two steps.

@@ -178,20 +178,52 @@ func compileMul(o *operation) {
 	}
 	if !isMad {
 		o.want(3)
-		if t.Size() == 4 && part == "lo" && o.Op[0] == "mul" {
-			o.pure(IntegerClass, mulLow32, o.dst(0, t), o.src(1, t), o.src(2, t))
+		if quick := products[t][part]; quick != nil && o.Op[0] == "mul" {
+			o.pure(IntegerClass, quick, o.dst(0, result), o.src(1, t), o.src(2, t))
 			return
 		}
 		o.pure(IntegerClass, typed3(t, result, func(a, b, _ uint64) uint64 { return fn(a, b) }), o.dst(0, result), o.src(1, t), o.src(2, t))
 		return
 	}
 	o.want(4)
-	if t.Size() == 4 && part == "lo" && o.Op[0] == "mad" {
-		o.pure(IntegerClass, madLow32, o.dst(0, t), o.src(1, t), o.src(2, t), o.src(3, t))
+	if quick := sums[t][part]; quick != nil && o.Op[0] == "mad" {
+		o.pure(IntegerClass, quick, o.dst(0, result), o.src(1, t), o.src(2, t), o.src(3, result))
 		return
 	}
 	sum := func(a, b, c uint64) uint64 { return fn(a, b) + c }
 	o.pure(IntegerClass, typed3(t, result, sum), o.dst(0, result), o.src(1, t), o.src(2, t), o.src(3, result))
+}
+
+// products and sums are the common products, and sums of a product and a number, by type and part.
+var (
+	products = map[Type]map[string]lanes{
+		S32: {"lo": mulLow32, "wide": mulWideSigned}, U32: {"lo": mulLow32, "wide": mulLow64}, S64: {"lo": mulLow64}, U64: {"lo": mulLow64},
+	}
+	sums = map[Type]map[string]lanes{S32: {"lo": madLow32, "wide": madWideSigned}, U32: {"lo": madLow32, "wide": madLow64}, S64: {"lo": madLow64}, U64: {"lo": madLow64}}
+)
+
+func mulLow64(d, a, b, _ *vec) {
+	for l := range d {
+		d[l] = a[l] * b[l]
+	}
+}
+
+func madLow64(d, a, b, c *vec) {
+	for l := range d {
+		d[l] = a[l]*b[l] + c[l]
+	}
+}
+
+func mulWideSigned(d, a, b, _ *vec) {
+	for l := range d {
+		d[l] = uint64(int64(int32(a[l])) * int64(int32(b[l])))
+	}
+}
+
+func madWideSigned(d, a, b, c *vec) {
+	for l := range d {
+		d[l] = uint64(int64(int32(a[l]))*int64(int32(b[l]))) + c[l]
+	}
 }
 
 func mulLow32(d, a, b, _ *vec) {
@@ -293,7 +325,55 @@ func compileEither(o *operation, floats func(*operation, Type), first func(Type)
 	if o.Op[0] == name {
 		fn = second(t)
 	}
-	o.pure(IntegerClass, typed2(t, fn), o.dst(0, t), o.src(1, t), o.src(2, t))
+	all := typed2(t, fn)
+	if quick := short[o.Op[0]][t]; quick != nil {
+		all = quick
+	}
+	o.pure(IntegerClass, all, o.dst(0, t), o.src(1, t), o.src(2, t))
+}
+
+// short are divisions in 32 bits, which processors do in less time.
+var short = map[string]map[Type]lanes{
+	"div": {
+		U32: func(d, a, b, _ *vec) {
+			for l := range d {
+				if y := uint32(b[l]); y != 0 {
+					d[l] = uint64(uint32(a[l]) / y)
+				} else {
+					d[l] = 1<<32 - 1
+				}
+			}
+		},
+		S32: func(d, a, b, _ *vec) {
+			for l := range d {
+				if y := int32(b[l]); y != 0 {
+					d[l] = uint64(uint32(int32(a[l]) / y))
+				} else {
+					d[l] = 1<<32 - 1
+				}
+			}
+		},
+	},
+	"rem": {
+		U32: func(d, a, b, _ *vec) {
+			for l := range d {
+				if y := uint32(b[l]); y != 0 {
+					d[l] = uint64(uint32(a[l]) % y)
+				} else {
+					d[l] = a[l]
+				}
+			}
+		},
+		S32: func(d, a, b, _ *vec) {
+			for l := range d {
+				if y := int32(b[l]); y != 0 {
+					d[l] = uint64(uint32(int32(a[l]) % y))
+				} else {
+					d[l] = a[l]
+				}
+			}
+		},
+	},
 }
 
 // compileSign compiles neg and abs.

@@ -103,13 +103,23 @@ type grid struct {
 	reports map[int64]map[place]*Report
 }
 
+// blockBytes is what a block takes on the host: registers and parameters of all functions, local memory, shared memory.
+func (k *kernel) blockBytes(l *Launch) int64 {
+	lane := 2 * k.info.LocalBytes
+	for _, f := range k.functions {
+		lane += 8*int64(f.values) + 2*f.paramBytes
+	}
+	warps := (int64(l.Block[0])*int64(l.Block[1])*int64(l.Block[2]) + 31) / 32
+	return 32*warps*lane + 32*(int64(len(k.sharedState))+int64(l.DynamicShared)) + 1<<12
+}
+
 // addGlobals gives the module's own variables in global memory a place for the time of the launch.
 func (g *grid) addGlobals(p *Program) error {
-	own := &Memory{next: 1 << 48}
+	own, total := &Memory{next: 1 << 48}, int64(0)
 	for _, v := range g.kernel.globals {
 		size, ok := v.Size()
-		if !ok || size > 1<<30 {
-			return syntaxError(v.Line, "%s is too large", v.Name)
+		if total += size; !ok || total > mostGlobals {
+			return syntaxError(v.Line, "%s needs more than %d bytes of global memory, with the variables before it", v.Name, mostGlobals)
 		}
 		a := own.Alloc(int(size), nil)
 		if err := initialize(v, a.Data); err != nil {
@@ -134,7 +144,10 @@ func (g *grid) run(ctx context.Context) (*Result, error) {
 	if g.kernel.isOrdered {
 		threads = 1
 	}
-	threads = int(min(int64(threads), g.total))
+	threads = int(min(int64(threads), g.total, mostBlocks/g.kernel.blockBytes(g.launch)))
+	if threads == 0 {
+		return nil, fmt.Errorf("a block of %v threads needs %d bytes of the host, the most is %d", g.launch.Block, g.kernel.blockBytes(g.launch), int64(mostBlocks))
+	}
 	var wait sync.WaitGroup
 	failures := make([]error, threads)
 	for i := range threads {
@@ -181,7 +194,8 @@ func (g *grid) work(ctx context.Context) (err error) {
 	}
 	b.counts.Classes = b.executed
 	g.lock.Lock()
-	defer g.lock.Unlock()
 	g.counts.Add(&b.counts)
+	g.lock.Unlock()
+	b.leave()
 	return nil
 }

@@ -20,6 +20,9 @@ const (
 	mostShared = 228 << 10 // per block, of the largest GPU
 	mostLocal  = 512 << 10 // per thread
 	mostConst  = 64 << 10
+
+	mostGlobals = 256 << 20 // of the variables of a module
+	mostBlocks  = 2 << 30   // of the host, for the blocks that run at a time
 )
 
 func alignUp(n, align int64) int64 { return (n + align - 1) &^ (align - 1) }

@@ -123,9 +123,13 @@ func compileShift(o *operation) {
 
 // compileFunnel compiles shf: 32 bits of a pair b:a, shifted.
 func compileFunnel(o *operation) {
-	side, wrap := o.one("l", "r"), o.one("wrap", "clamp") == "wrap"
+	side, how := o.one("l", "r"), o.one("wrap", "clamp")
+	wrap := how == "wrap"
 	o.flag("b32")
 	o.want(4)
+	if side == "" || how == "" {
+		o.fail("one of .l and .r and one of .wrap and .clamp are expected")
+	}
 	o.pure(IntegerClass, each3(func(a, b, c uint64) uint64 {
 		n := min(c, 32)
 		if wrap {

@@ -44,11 +44,16 @@ func compileMatrixProduct(o *operation) {
 	}
 	o.only(x.a, TF32, F16, BF16, U8, S8)
 	o.only(x.sum, F32, F16, S32)
+	if o.err != nil {
+		return
+	}
 	x.perRegister = 4 / x.a.Size()
 	if x.a.Size() != x.b.Size() || x.k != 4*x.perRegister && x.k != 8*x.perRegister || x.a.isFloat() != x.sum.isFloat() {
 		o.fail("the shape does not go with the types")
 	}
-	o.want(4)
+	if o.want(4); o.err != nil { // the numbers of registers follow from shape and types
+		return
+	}
 	sums := 4
 	if x.sum == F16 {
 		sums = 2

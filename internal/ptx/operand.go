@@ -92,12 +92,19 @@ func (o *operation) typ() Type {
 	for i, m := range o.mods {
 		if t := typeNames[m]; t != NoType {
 			o.mods = slices.Delete(o.mods, i, i+1)
+			if t == Pred && !slices.Contains(ofPredicates, o.Op[0]) {
+				o.fail("predicates are no operands of it")
+				return B32
+			}
 			return t
 		}
 	}
 	o.fail("the type is missing")
 	return B32
 }
+
+// ofPredicates are the operations that have predicates as their type.
+var ofPredicates = []string{"mov", "and", "or", "xor", "not", "vote"}
 
 // only fails if the type is none of those listed.
 func (o *operation) only(t Type, types ...Type) {
@@ -114,7 +121,7 @@ func (o *operation) want(n int) {
 }
 
 func (o *operation) arg(i int) Operand {
-	if i >= len(o.Args) {
+	if i < 0 || i >= len(o.Args) {
 		o.fail("operand %d is missing", i+1)
 		return Operand{Kind: sinkOperand}
 	}
@@ -302,6 +309,10 @@ func (o *operation) pure(class Class, fn lanes, d int32, operands ...int32) {
 
 // blend copies the lanes of a mask.
 func blend(d, s *vec, m uint32) {
+	if isWide {
+		blendWide(d, s, m)
+		return
+	}
 	for l := range d {
 		if m>>l&1 != 0 {
 			d[l] = s[l]

@@ -58,6 +58,20 @@ func TestSyntaxErrors(t *testing.T) {
 		{"mov.u32 %r1, 0x;", `line 12: "0x" is no number`},
 		{"mov.u32 %r1, #;", "line 12: '#' has no meaning in PTX"},
 		{"{", "line 26: a body has no closing brace"},
+		{"mma.sync.aligned.m16n8k4.row.col.f32.f64.f64.f32 {%f1}, {%f1}, {%f1}, {%f1};", "the type .f64 is not executed here"},
+		{"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1}, {%f1}, {%f1}, {%f1};", "operand 1 has 1 registers, 4 are expected"},
+		{"barrier.red.popc.u32;", "operand 1 is missing"},
+		{"vote.sync.ballot.pred %p1, %p1, -1;", ".ballot with .b32"},
+		{"vote.sync.b32 %r1, %p1, -1;", "one of .all, .any and .uni"},
+		{"match.sync.b32 %r1, %r1, -1;", "one of .any and .all is missing"},
+		{"shf.l.b32 %r1, %r1, %r1, %r1;", "one of .wrap and .clamp"},
+		{"cvt.pred.u32 %p1, %r1;", "predicates are no operands of it"},
+		{"ld.global.pred %p1, [%x1];", "predicates are no operands of it"},
+		{"testp.f32 %p1, %f1;", "the kind of numbers is missing"},
+		{"setp.lt.f16x2 %p1, %r1, %r1;", "the type .f16x2 is not executed here"},
+		{"setp.lo.f32 %p1, %f1, %f1;", "floats have no relation .lo"},
+		{"ld.global.v4.f64 {%x1, %x2, %x3, %x4}, [%x1];", "an access of 32 bytes, the most is 16"},
+		{"T: .branchtargets NOWHERE; brx.idx %r1, T;", `no label is named "NOWHERE"`},
 	}
 	for _, test := range tests {
 		text := strings.Replace(small(""), "mov.u32 %r1, %tid.x;", test.body, 1)
@@ -74,7 +88,11 @@ func TestSyntaxErrors(t *testing.T) {
 
 // seeds are texts that parse, compile and run.
 func seeds(t testing.TB) []string {
-	out := []string{small(exchange), kernelOf("prmt.b32 %d, %a, %b, %c;", B32, B32), matrixKernel("m16n8k16.row.col.f32.f16.f16.f32", 4, 2, 4)}
+	out := []string{small(exchange), small("setp.lt.u32 %p1, %r1, 11; bar.red.popc.u32 %r9, 0, %p1; vote.sync.ballot.b32 %r9, %p1, -1; match.any.sync.b32 %r9, %r4, -1;"),
+		small("cp.async.ca.shared.global [%r3], [%x2], 4; cp.async.commit_group; cp.async.wait_group 0; redux.sync.add.u32 %r9, %r1, -1; activemask.b32 %r8;"),
+		small("T: .branchtargets A, B; and.b32 %r4, %r1, 1; brx.idx %r4, T; A: mov.u32 %r9, 10; B: atom.shared.cas.b32 %r9, [%r3], %r1, 9; red.shared.add.u32 [%r3], %r1;"),
+		small("st.shared.v4.b32 [%r3], {%r4, %r5, %r6, %r9}; ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r10, %r11}, [%r3]; shfl.sync.up.b32 %r9|%p1, %r1, 3, 0, -1;"),
+		kernelOf("prmt.b32 %d, %a, %b, %c;", B32, B32), matrixKernel("m16n8k16.row.col.f32.f16.f16.f32", 4, 2, 4)}
 	for _, kernel := range strings.SplitAfter(readBasic(t), "\n}\n") {
 		out = append(out, ".version 8.1\n.target sm_70\n.address_size 64\n"+kernel)
 	}

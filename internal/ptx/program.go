@@ -11,7 +11,14 @@ type Program struct {
 	module  *Module
 	lock    sync.Mutex
 	kernels map[string]*kernel
+	work    int // statements and registers compiled so far
 }
+
+// What compiling a module may take: functions that many kernels call are compiled for each of them.
+const (
+	mostStatements = 1 << 20
+	mostTargets    = 1 << 20 // of all branches by tables, in a function
+)
 
 // Compile checks a module's names and instructions, those of all functions. What the interpreter does not execute is a
 // [SyntaxError] with its line.
@@ -68,8 +75,10 @@ type kernel struct {
 	dynamicAt   int64  // where dynamic shared memory begins
 	constants   []byte // constant memory
 	globals     []*Variable
-	isOrdered   bool     // blocks run one after another: they meet in atomic operations
-	specials    []string // special registers that some function reads
+	isOrdered   bool      // blocks run one after another: they meet in atomic operations
+	idle        sync.Pool // blocks to use again
+	accesses    int       // how many loads and stores there are
+	specials    []string  // special registers that some function reads
 }
 
 // function is a compiled body. Value registers have the indices below values; extras follow.
@@ -102,7 +111,7 @@ func (p *Program) kernel(name string) (*kernel, error) {
 	if f == nil || !f.IsEntry || !f.HasBody {
 		return nil, fmt.Errorf("the module has no kernel %q; it has %q", name, p.Kernels())
 	}
-	c := &compiler{module: p.module, kernel: &kernel{name: name, functions: map[string]*function{}, sharedGrain: 4}}
+	c := &compiler{module: p.module, work: &p.work, kernel: &kernel{name: name, functions: map[string]*function{}, sharedGrain: 4}}
 	if err := c.compile(f); err != nil {
 		return nil, err
 	}

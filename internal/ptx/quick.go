@@ -2,27 +2,38 @@ package ptx
 
 import "encoding/binary"
 
-// The common accesses, checked as all are but with little work: aligned ones of 4 to 16 bytes to the window that the last access was
-// in, or to shared memory that no other lane has touched since the last barrier. Whatever else they meet, they return nil and leave
-// the access to [warp.at], which finds out what it is.
+// The common accesses to global memory, checked as all are but with little work: aligned ones of 4 to 16 bytes to the window that the
+// instruction last accessed. Whatever else they meet, they return nil and leave the access to [warp.at], which finds out what it is.
 
 // quick gives the bytes of an access.
-func (w *warp) quick(a *access, lane int, addr uint64) []byte {
+func (w *warp) quick(f *frame, a *access, lane int, addr uint64) []byte {
 	if addr&uint64(a.size-1) != 0 {
 		return nil
 	}
-	switch a.space {
-	case Global:
+	switch {
+	case a.space == Global:
 		return w.quickGlobal(a, addr)
-	case Shared:
-		return w.quickShared(a, lane, addr)
+	case a.space == Local:
+		return quickOwn(a, w.local, w.localState, uint64(lane)*w.localStride, w.localStride, addr)
+	case a.space == Param && addr >= frameParams:
+		stride := uint64(f.fn.paramBytes)
+		return quickOwn(a, f.params, f.paramState, uint64(lane)*stride, stride, addr-frameParams)
 	}
 	return nil
 }
 
+// quickOwn gives bytes of memory that a lane has for itself.
+func quickOwn(a *access, data, state []byte, start, n, at uint64) []byte {
+	size := uint64(a.size)
+	if at >= n || size > n-at || !quickState(state[start+at:start+at+size], a.isRead) {
+		return nil
+	}
+	return data[start+at : start+at+size]
+}
+
 func (w *warp) quickGlobal(a *access, addr uint64) []byte {
 	b := w.block
-	win := b.lastWindow
+	win := b.recent[a.id]
 	if win == nil {
 		return nil
 	}
@@ -46,40 +57,11 @@ func (w *warp) quickGlobal(a *access, addr uint64) []byte {
 	return win.data[at : at+size]
 }
 
-func (w *warp) quickShared(a *access, lane int, addr uint64) []byte {
-	b := w.block
-	n, size := uint64(len(b.shared)), uint64(a.size)
-	if addr >= n || size > n-addr || b.kernel.sharedGrain != 4 {
-		return nil
-	}
-	thread := int32(w.index*32+lane) + 1
-	first, last := addr>>2, (addr+size-1)>>2
-	cells := b.cells[first : last+1]
-	for i := range cells {
-		c := &cells[i]
-		if !w.isBefore(c.write, thread) || !a.isRead && !(w.isBefore(c.reads[0], thread) && w.isBefore(c.reads[1], thread)) {
-			return nil
-		}
-	}
-	state := b.sharedState[addr : addr+size]
-	if !quickState(state, a.isRead) {
-		return nil
-	}
-	me := stamp{thread, w.clock}
-	for i := range cells {
-		if c := &cells[i]; a.isRead {
-			c.read(w, me)
-		} else {
-			c.write, c.atomic = me, false
-		}
-	}
-	b.counts.SharedBytes += int64(size)
-	return b.shared[addr : addr+size]
-}
+// The states of bytes that have been written.
+const written4, written8 = 0x01010101 * uint32(isWritten), 0x0101010101010101 * uint64(isWritten)
 
 // quickState reports whether bytes may be read, or makes them written if they may be: bytes of one state alone.
 func quickState(state []byte, isRead bool) bool {
-	const written4, written8 = 0x01010101 * uint32(isWritten), 0x0101010101010101 * uint64(isWritten)
 	switch len(state) {
 	case 4:
 		s := binary.LittleEndian.Uint32(state)
@@ -100,4 +82,41 @@ func quickState(state []byte, isRead bool) bool {
 		return true
 	}
 	return false
+}
+
+// rowBytes is what all lanes of a warp access where each of them has its own word.
+const rowBytes = 4 * 32
+
+// row gives the words of global memory that the lanes of a warp access, if they follow each other in one window; nil if they do not.
+func (w *warp) row(a *access, base uint64, at *vec) []byte {
+	b := w.block
+	win := b.recent[a.id]
+	if win == nil || win.Access&a.mode != a.mode {
+		return nil
+	}
+	first := base + at[0]
+	others := uint64(0)
+	for l := range at {
+		others |= base + at[l] - first - 4*uint64(l)
+	}
+	start, n := first-win.Base, uint64(len(win.data))
+	if others != 0 || first&3 != 0 || n < rowBytes || start > n-rowBytes {
+		return nil
+	}
+	state := win.state[start : start+rowBytes]
+	for s := state; len(s) > 0; s = s[8:] {
+		if v := binary.LittleEndian.Uint64(s); v != written8 && (a.isRead || v != 0) {
+			return nil
+		}
+	}
+	b.counts.GlobalSectors += int64((first+rowBytes-1)>>5-first>>5) + 1
+	if a.isRead {
+		b.counts.GlobalLoaded += rowBytes
+	} else {
+		b.counts.GlobalStored += rowBytes
+		for s := state; len(s) > 0; s = s[8:] {
+			binary.LittleEndian.PutUint64(s, written8)
+		}
+	}
+	return win.data[start : start+rowBytes]
 }

@@ -1,5 +1,7 @@
 package ptx
 
+import "math"
+
 // Races in shared memory: two lanes touch the same bytes, one of them writes, and nothing between them makes the one come before
 // the other. Order is made by barriers, which the detector follows with vector clocks, one entry for each warp (Flanagan, Freund:
 // FastTrack, 2009):
@@ -8,73 +10,112 @@ package ptx
 //	warp 1:                                          bar.sync   read as[3]: it has seen clock 1 of warp 0, so no race
 //
 // A warp has a clock, which every barrier advances, and remembers up to which clock it has seen each warp. Lanes of one warp are
-// ordered by bar.warp.sync alone: that they execute in lockstep is no promise of PTX. A cell remembers its last writer and
-// two readers; a third reader replaces one that it comes after, if there is one.
+// ordered by bar.warp.sync alone: that they execute in lockstep is no promise of PTX. A cell remembers its last writer and the
+// readers of two warps; a third warp's readers replace those that they come after, if there are any.
 
-// stamp is an access: the thread plus one, and its warp's clock. The zero value is no access.
-type stamp struct {
-	thread int32
-	clock  uint32
+// stamp is an access by one or two lanes of a warp at a clock. The zero value is no access.
+//
+//	63 ··· 32   16       15 ··· 10   9 ··· 5   4 ··· 0
+//	clock       atomic   warp + 1    a lane    another lane, or the same
+type stamp uint64
+
+const (
+	atWarp            = 10
+	atClock           = 32
+	atomically  stamp = 1 << 16
+	mostInBlock       = 64 // more than the warps of a block
+)
+
+// warp is one more than the index of the warp, 0 for no access.
+func (s stamp) warp() uint64 { return uint64(s >> atWarp & (mostInBlock - 1)) }
+
+// thread is a thread of the access, another one than that of a stamp if there are two.
+func (s stamp) thread(than stamp) int {
+	lane := int(s >> 5 & 31)
+	if s>>atWarp&(mostInBlock-1) == than>>atWarp&(mostInBlock-1) && lane == int(than&31) {
+		lane = int(s & 31)
+	}
+	return (int(s.warp())-1)*32 + lane
 }
 
 // cell is what the detector knows of some bytes of shared memory, as many as the narrowest access of the kernel touches.
 type cell struct {
-	write  stamp
-	atomic bool // the write is an atomic operation
-	reads  [2]stamp
+	write stamp
+	reads [2]stamp // of two warps
 }
 
-// isBefore reports whether an access comes before what the warp's thread does now.
-func (w *warp) isBefore(s stamp, thread int32) bool {
-	return s.thread == 0 || s.thread == thread || w.seen[uint32(s.thread-1)>>5&31] >= s.clock
+// tick sets the warp's clock and what it has seen: all accesses of the warp itself up to now.
+func (w *warp) tick(clock uint32) {
+	w.clock = clock
+	w.now = stamp(clock)<<atClock | stamp(w.index+1)<<atWarp
+	w.seen[0] = math.MaxUint32 // no access comes before every other
+}
+
+// own is an access by a lane now.
+func (w *warp) own(lane int) stamp { return w.now | stamp(lane)<<5 | stamp(lane) }
+
+// isBefore reports whether an access comes before another by a lane of the warp now.
+func (w *warp) isBefore(s, own stamp) bool {
+	return w.seen[s.warp()] >= uint32(s>>atClock) || s&^atomically == own
 }
 
 // touch notes an access by a lane and returns the thread it races with; -1: none.
 func (w *warp) touch(at uint64, size int, lane int, isWrite, isAtomic bool) int {
-	thread := int32(w.index*32+lane) + 1
-	me := stamp{thread, w.clock}
+	own := w.own(lane)
+	if isWrite {
+		w.block.enter()
+	}
 	grain := uint64(w.block.kernel.sharedGrain)
 	for i := at / grain; i <= (at+uint64(size)-1)/grain; i++ {
 		c := &w.block.cells[i]
-		if !w.isBefore(c.write, thread) && !(isAtomic && c.atomic) {
-			return int(c.write.thread) - 1
+		if !w.isBefore(c.write, own) && !(isAtomic && c.write&atomically != 0) {
+			return c.write.thread(own)
 		}
 		if !isWrite {
-			c.read(w, me)
+			c.read(w, own)
 			continue
 		}
 		for _, r := range c.reads {
-			if !w.isBefore(r, thread) {
-				return int(r.thread) - 1
+			if !w.isBefore(r, own) {
+				return r.thread(own)
 			}
 		}
-		c.write, c.atomic = me, isAtomic
+		if c.write = own; isAtomic {
+			c.write |= atomically
+		}
 	}
 	return -1
 }
 
-// read notes a reader in the place of one that it comes after.
-func (c *cell) read(w *warp, me stamp) {
-	if c.reads[0].thread == me.thread || w.isBefore(c.reads[0], me.thread) {
-		c.reads[0] = me
-	} else if w.isBefore(c.reads[1], me.thread) {
-		c.reads[1] = me
+// read notes a reader: with another of its warp, or in the place of readers that it comes after.
+func (c *cell) read(w *warp, own stamp) {
+	for i, r := range c.reads {
+		if r>>atWarp == own>>atWarp {
+			if r>>5&31 != own&31 {
+				c.reads[i] = r&^31 | own&31
+			}
+			return
+		}
+	}
+	for i, r := range c.reads {
+		if w.isBefore(r, own) {
+			c.reads[i] = own
+			return
+		}
 	}
 }
 
 // meet orders warps: each has then seen what all of them had done.
 func meet(warps []*warp) {
+	var joined [mostInBlock]uint32
 	for _, w := range warps {
-		w.seen[w.index] = w.clock
-	}
-	var joined [32]uint32
-	for _, w := range warps {
+		w.seen[w.index+1] = w.clock
 		for i, c := range w.seen {
 			joined[i] = max(joined[i], c)
 		}
 	}
 	for _, w := range warps {
 		w.seen = joined
-		w.clock++
+		w.tick(w.clock + 1)
 	}
 }

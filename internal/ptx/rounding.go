@@ -96,6 +96,19 @@ func (f format) round(v float64, m mode) float64 {
 	return r
 }
 
+// round32 rounds a value that was rounded to odd to float32: to nearest, as Go does, and then to the neighbour if that is in the
+// direction asked for.
+func round32(v float64, m mode) float32 {
+	r := float32(v)
+	switch at := float64(r); {
+	case at > v && (m == downwards || m == toZero && v > 0):
+		return math.Nextafter32(r, float32(math.Inf(-1)))
+	case at < v && (m == upwards || m == toZero && v < 0):
+		return math.Nextafter32(r, float32(math.Inf(1)))
+	}
+	return r
+}
+
 // roundWhole rounds to a whole number.
 func roundWhole(v float64, m mode) float64 {
 	switch m {

@@ -1,5 +1,7 @@
 package ptx
 
+import "slices"
+
 // A warp executes in lockstep. Its stack says which lanes go on where:
 //
 //	top →  { pc: B,  meet: C, lanes taken }      runs until its pc is C, then is popped
@@ -48,7 +50,8 @@ type warp struct {
 	lanes       vec // for intermediate results
 	sector      uint64
 	clock       uint32
-	seen        [32]uint32
+	now         stamp               // of the warp at its clock, without a lane
+	seen        [mostInBlock]uint32 // by warp plus one: up to which of its clocks
 	waits       barrierWait
 	groups      [32]int // asynchronous copies: how many groups each lane has closed
 	flights     []flight
@@ -56,29 +59,43 @@ type warp struct {
 
 // thread is the place of a lane's thread in its block.
 func (w *warp) thread(lane int) [3]int {
-	n, size := w.index*32+lane, w.block.launch.Block
+	n, size := w.index*32+lane, w.block.extent
 	return [3]int{n % size[0], n / size[0] % size[1], n / (size[0] * size[1])}
+}
+
+func newWarp(b *block, index int) *warp {
+	k := b.kernel
+	w := &warp{block: b, index: index, valid: allLanes, specials: make([]vec, len(k.specials)), idle: map[*function][]*frame{}}
+	w.localStride = uint64(k.info.LocalBytes)
+	w.local, w.localState = make([]byte, 32*w.localStride), make([]byte, 32*w.localStride)
+	return w
+}
+
+// place sets the special registers that are the same for all blocks of a launch.
+func (w *warp) place(l *Launch) {
+	for i, name := range w.block.kernel.specials {
+		of := specialRegisters[name]
+		for lane := range 32 {
+			w.specials[i][lane] = of(w, l, lane) & (1<<32 - 1)
+		}
+	}
 }
 
 // begin makes a warp ready for a block.
 func (w *warp) begin() {
-	k := w.block.kernel
-	w.exited, w.clock, w.seen, w.waits = 0, 1, [32]uint32{}, barrierWait{}
+	w.exited, w.seen, w.waits = 0, [mostInBlock]uint32{}, barrierWait{}
+	w.tick(1)
 	w.groups, w.flights = [32]int{}, w.flights[:0]
-	if w.specials == nil {
-		w.specials = make([]vec, len(k.specials))
-		w.idle = map[*function][]*frame{}
-		w.localStride = uint64(k.info.LocalBytes)
-		w.local, w.localState = make([]byte, 32*w.localStride), make([]byte, 32*w.localStride)
-	}
-	for i, name := range k.specials {
-		for l := range 32 {
-			w.specials[i][l] = specialRegisters[name](w, l) & (1<<32 - 1)
+	for i, name := range w.block.kernel.specials {
+		if axis := slices.Index(blockIndices, name); axis >= 0 {
+			for lane := range 32 {
+				w.specials[i][lane] = uint64(w.block.id[axis])
+			}
 		}
 	}
 	clear(w.localState)
 	w.frames = w.frames[:0]
-	w.push(k.entry, nil, w.valid)
+	w.push(w.block.kernel.entry, nil, w.valid)
 }
 
 // push starts a function for some lanes.

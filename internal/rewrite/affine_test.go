@@ -54,6 +54,10 @@ func TestFoldAffine(t *testing.T) {
 			%a = Conv(%x, %w) %y = Mul(%a, %k) out %y`},
 		{name: "grows the result", before: `in %x: float32[N,1,3,3] const %w: float32[1,1,1,1] = [1] const %k: float32[3,1,1] = [4, 5, 6]
 			%a = Conv(%x, %w) %y = Mul(%a, %k) out %y`},
+		{name: "addends that round", before: `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[] = 12582912
+			%a = MatMul(%x, %w) %b = Add(%a, %k) %y = Sub(%b, %k) out %y`},
+		{name: "addends that round to a grid, in a bias", before: `in %x: float32[N,1,3,3] const %w: float32[2,1,1,1] = [1, 2] const %k: float32[2,1,1] = [1, 49152]
+			%a = Conv(%x, %w) %b = Add(%a, %k) %y = Sub(%b, %k) out %y`},
 		{name: "overflow", before: `in %x: float32[N,1] const %w: float32[1,1] = [1e+30] const %k: float32[] = 1e+30 %a = MatMul(%x, %w) %y = Mul(%a, %k) out %y`},
 		{name: "training", before: bnConstants + `in %x: float32[N,1,3,3] const %w: float32[2,1,1,1] = [1, 2]
 			%a = Conv(%x, %w) %y = BatchNormalization(%a, %g, %h, %m, %v) [training_mode=1] out %y`},

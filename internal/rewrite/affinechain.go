@@ -27,7 +27,7 @@ func (a *affine) then(n *ssa.Node, s2, t2 channels) {
 }
 
 // affineStep reads one node of a chain: its result is s*x + t. x is nil for nodes that
-// are not affine, or whose factors are not finite.
+// are not affine, whose factors are not finite, or whose shift rounds ([channels.round]).
 func affineStep(n *ssa.Node, axis, count int) (x *ssa.Value, s, t channels) {
 	switch {
 	case is(n, "BatchNormalization") && axis == 1:
@@ -38,7 +38,7 @@ func affineStep(n *ssa.Node, axis, count int) (x *ssa.Value, s, t channels) {
 	case is(n, "Add"), is(n, "Sub"), is(n, "Mul"), is(n, "Div"):
 		x, s, t = arithmeticStep(n, axis, count)
 	}
-	if s == nil || !s.finite() || !t.finite() {
+	if s == nil || !s.finite() || !t.finite() || t.round() {
 		return nil, nil, nil
 	}
 	return x, s, t

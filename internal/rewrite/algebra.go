@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
@@ -171,12 +172,11 @@ func combine(c *Context, n *ssa.Node, a, b *ssa.Value, ok func(dt ndarray.DType,
 	if errX != nil || errY != nil {
 		return nil
 	}
-	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, Memory: ndarray.BudgetOf(c.ctx), In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
-	if err := ops.Eval(call); err != nil {
+	r, err := c.pairwise(n, x, y)
+	if err != nil {
 		c.failIfFull(err)
 		return nil
 	}
-	r := call.Out[0].(*ndarray.Array)
 	good := !r.DType.IsComplex()
 	if r.DType.IsFloat() {
 		kit.EachBroadcast(nil, r.Shape, x.Shape, y.Shape, func(o, i, j int) { good = good && ok(r.DType, x.Float(i), y.Float(j), r.Float(o)) })
@@ -185,6 +185,32 @@ func combine(c *Context, n *ssa.Node, a, b *ssa.Value, ok func(dt ndarray.DType,
 		return nil
 	}
 	return packed(r)
+}
+
+// pairwise evaluates an operator on two arrays. Sums and products of float32 arrays of one shape, which long chains have by the
+// thousand, are made without the interpreter, in the same arithmetic.
+func (c *Context) pairwise(n *ssa.Node, x, y *ndarray.Array) (*ndarray.Array, error) {
+	sum := is(n, "Add")
+	if (sum || is(n, "Mul")) && x.DType == ndarray.Float32 && y.DType == ndarray.Float32 && slices.Equal(x.Shape, y.Shape) {
+		r, err := ndarray.NewIn(ndarray.BudgetOf(c.ctx), ndarray.Float32, x.Shape...)
+		if err != nil {
+			return nil, err
+		}
+		a, b, out := ndarray.Slice[float32](x), ndarray.Slice[float32](y), ndarray.Slice[float32](r)
+		for i := range out {
+			if sum {
+				out[i] = float32(float64(a[i]) + float64(b[i]))
+			} else {
+				out[i] = float32(float64(a[i]) * float64(b[i]))
+			}
+		}
+		return r, nil
+	}
+	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, Memory: ndarray.BudgetOf(c.ctx), In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
+	if err := ops.Eval(call); err != nil {
+		return nil, err
+	}
+	return call.Out[0].(*ndarray.Array), nil
 }
 
 // matMulScaleRule: (a*s) @ (b*t) with numbers s, t -> (a * s*t) @ b, the one Mul on

@@ -1,6 +1,16 @@
 package rewrite
 
-import "testing"
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
 
 func TestAlgebra(t *testing.T) {
 	testRewrite(t, []*Pass{Algebra, Dead}, []rewriteCase{
@@ -43,6 +53,8 @@ func TestAlgebra(t *testing.T) {
 
 func TestGemm(t *testing.T) {
 	testRewrite(t, []*Pass{Gemm, Dead}, []rewriteCase{
+		{name: "an addend that rounds", before: `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[2] = [0, 12582912]
+			%a = MatMul(%x, %w) %y = Add(%a, %k) out %y`},
 		{name: "matmul and add", before: `in %x: float32[N,2] in %w: float32[2,3] in %b: float32[3] %a = MatMul(%x, %w) %y = Add(%b, %a) out %y`,
 			after: `in %x: float32[N,2] in %w: float32[2,3] in %b: float32[3] %y = Gemm(%x, %w, %b) out %y`},
 		{name: "gemm and add", before: `in %x: float32[N,2] in %w: float32[3,2] in %b: float32[N,3] %a = Gemm(%x, %w) [transB=1, alpha=2.0, beta=3.0] %y = Add(%a, %b) out %y`,
@@ -95,4 +107,29 @@ func TestFuse(t *testing.T) {
 			%a = Reshape(%x, %r) %i = InstanceNormalization(%a, %g, %h) %o = Reshape(%i, %b) %y = Mul(%o, %k) out %y`,
 			after: `in %x: float32[N,4,3,3] const %g: float32[4] = [1, 2, 6, 8] const %h: float32[4] = [0, 0, 3, 4] %y = GroupNormalization(%x, %g, %h) [num_groups=2, epsilon=1e-05] out %y`},
 	})
+}
+
+// TestPairwise compares sums and products that are made without the interpreter with those that it makes, bit for bit.
+func TestPairwise(t *testing.T) {
+	nan := math.Float32frombits(0x7fc12345)
+	inf, tiny := float32(math.Inf(1)), math.Float32frombits(3)
+	vs := []float32{0, float32(math.Copysign(0, -1)), 1, -1.5, 1e-30, 3e38, -3e38, tiny, -tiny, inf, -inf, nan, 1 + 1.0/(1<<23), 1.0 / 3}
+	var a, b []float32
+	for _, x := range vs {
+		for _, y := range vs {
+			a, b = append(a, x), append(b, y)
+		}
+	}
+	x, y := ndarray.Of(a, len(vs), len(vs)), ndarray.Of(b, len(vs), len(vs))
+	for _, op := range []string{"Add", "Mul"} {
+		g, err := ssa.ParseGraph(`graph "g" { in %x: float32[14,14] in %y: float32[14,14] %z = ` + op + `(%x, %y) out %z }`)
+		require.NoError(t, err)
+		got, err := (&Context{ctx: t.Context()}).pairwise(g.Nodes[0], x, y)
+		require.NoError(t, err)
+		call := &ops.Call{Ctx: t.Context(), Node: g.Nodes[0], Threads: 1, In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
+		require.NoError(t, ops.Eval(call))
+		want := call.Out[0].(*ndarray.Array)
+		assert.Equal(t, want.Shape, got.Shape)
+		assert.Equal(t, want.Data, got.Data, op)
+	}
 }

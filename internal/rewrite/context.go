@@ -34,17 +34,24 @@ type Context struct {
 
 	withheld map[*ssa.Node]*ssa.Node // what a node would become in a newer operator set
 
-	rules  map[*ops.Op][]rule // of the current pass, for the operators met
-	listed []*ssa.Node        // memory for the list of nodes to visit
+	rules    map[*ops.Op][]rule      // of the current pass, for the operators met
+	listed   []*ssa.Node             // memory for the list of nodes to visit
+	listings map[*ssa.Graph]*listing // of graphs that have not changed since
 }
 
+// lookEvery is how many values or nodes a loop passes between two looks at the context.
+const lookEvery = 4096
+
 func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
-	c := &Context{ctx: ctx, module: m, opts: opts, rules: map[*ops.Op][]rule{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}, withheld: map[*ssa.Node]*ssa.Node{}}
+	c := &Context{ctx: ctx, module: m, opts: opts, rules: map[*ops.Op][]rule{}, listings: map[*ssa.Graph]*listing{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}, withheld: map[*ssa.Node]*ssa.Node{}}
 	values := 0
 	m.Graph.Walk(func(g *ssa.Graph) { values += g.NumValues() })
 	c.names = make(names.Set, values)
 	m.Graph.Walk(func(g *ssa.Graph) {
-		for _, v := range g.Values() {
+		for i, v := range g.Values() {
+			if i%lookEvery == 0 && ctx.Err() != nil {
+				return // nothing is read of a context that has ended
+			}
 			c.names[v.Name] = 0
 		}
 	})
@@ -315,6 +322,7 @@ func (c *Context) place(g *ssa.Graph) {
 		put(n)
 	}
 	g.Nodes = out
+	delete(c.listings, g)
 	clear(c.new)
 }
 
@@ -322,6 +330,7 @@ func (c *Context) place(g *ssa.Graph) {
 func (c *Context) sweep(g *ssa.Graph) {
 	if len(c.dead) > 0 {
 		g.RemoveNodes(func(n *ssa.Node) bool { return c.dead[n] })
+		delete(c.listings, g)
 		clear(c.dead)
 	}
 }

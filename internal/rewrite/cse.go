@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"encoding/binary"
 	"hash/crc32"
 	"slices"
 
@@ -155,41 +156,63 @@ func sameNode(m, n *ssa.Node) bool {
 
 // mergeConstants lets readers of equal constants read the first of them.
 func (c *Context) mergeConstants(g *ssa.Graph) {
-	type key struct {
-		of   string
-		hash uint32
+	type constant struct {
+		v    *ssa.Value
+		next int32 // with the same hash, -1 for none
 	}
-	table := map[key][]*ssa.Value{}
+	read := func(v *ssa.Value) bool { return v.Const != nil && len(v.Uses()) > 0 }
+	constants := 0
+	for _, v := range g.Values() {
+		if read(v) {
+			constants++
+		}
+	}
+	table, all := make(map[uint32]int32, constants), make([]constant, 0, constants) // last of each hash
 	for _, v := range g.Values() {
 		if c.ctx.Err() != nil {
 			return
 		}
-		if v.Const == nil || len(v.Uses()) == 0 {
+		if !read(v) {
 			continue
 		}
 		h, ok := constHash(v.Const)
 		if !ok {
 			continue
 		}
-		k := key{v.Type.String(), h}
-		if i := slices.IndexFunc(table[k], func(w *ssa.Value) bool { return w.Const.Equal(v.Const) }); i >= 0 {
-			c.patch(v.Uses()[0].Node, "an equal constant -> the first")
-			redirect(v, table[k][i])
-		} else {
-			table[k] = append(table[k], v)
+		first := int32(-1)
+		last, met := table[h]
+		if !met {
+			last = -1
 		}
+		for i := last; i >= 0; i = all[i].next {
+			if w := all[i].v; w.Type.Equal(v.Type) && w.Const.Equal(v.Const) {
+				first = i
+			}
+		}
+		if first >= 0 {
+			c.patch(v.Uses()[0].Node, "an equal constant -> the first")
+			redirect(v, all[first].v)
+			continue
+		}
+		table[h] = int32(len(all))
+		all = append(all, constant{v, last})
 	}
 }
 
-// constHash hashes the first and last bytes of the elements: equality is decided
+// constHash hashes the type and the first and last bytes of the elements: equality is decided
 // by comparing. ok is false for large constants whose elements would have to be
 // read or unpacked for it.
 func constHash(k *ssa.Constant) (h uint32, ok bool) {
-	if _, splat := k.Splat(); splat {
-		return uint32(len(k.Shape())), true // a dense twin is rare enough to be missed
+	typed := []byte{byte(k.DType())}
+	for _, d := range k.Shape() {
+		typed = binary.AppendUvarint(typed, uint64(d))
 	}
+	h = crc32.ChecksumIEEE(typed)
 	data := k.Packed()
-	if data == nil {
+	if splat, is := k.Splat(); is { // a dense twin is rare enough to be missed
+		h++
+		data = splat.Data
+	} else if data == nil {
 		if k.StoredBytes() > cseConstBytes {
 			return 0, false
 		}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -190,14 +191,18 @@ func (c *Context) stage(s Stage) error {
 			return nil
 		}
 		if round == maxRounds {
-			return &Error{Pass: s.Name, Graph: c.module.Graph.Name, Err: fmt.Errorf("no fixed point after %d rounds; last changes: %v", round, c.lastPatches(3))}
+			return &Error{Pass: s.Name, Graph: c.module.Graph.Name, Err: fmt.Errorf("no fixed point after %d rounds; last changes: %s", round, c.lastPatches(3))}
 		}
 	}
 }
 
-func (c *Context) lastPatches(k int) []Patch {
-	ps := c.report.Patches
-	return ps[max(0, len(ps)-k):]
+// lastPatches says what was changed last.
+func (c *Context) lastPatches(k int) string {
+	var done []string
+	for _, p := range c.report.Patches[max(0, len(c.report.Patches)-k):] {
+		done = append(done, fmt.Sprintf("%s at %s in graph %q", p.What, p.Node, p.Graph))
+	}
+	return strings.Join(done, ", then ")
 }
 
 // on reports whether the options let a pass run.
@@ -241,6 +246,7 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 // restore sorts the nodes, infers the types and, with Options.Check, checks the graph after a pass.
 func (c *Context) restore(p *Pass) error {
 	g := c.module.Graph
+	clear(c.listings)
 	var err error
 	g.Walk(func(b *ssa.Graph) { err = cmp.Or(err, b.Sort()) })
 	if err = cmp.Or(err, c.ctx.Err()); err == nil {
@@ -250,7 +256,7 @@ func (c *Context) restore(p *Pass) error {
 		err = ops.Check(g)
 	}
 	if err != nil {
-		return &Error{Pass: p.Name, Graph: g.Name, Err: fmt.Errorf("after %v: %w", c.lastPatches(1), err)}
+		return &Error{Pass: p.Name, Graph: g.Name, Err: fmt.Errorf("after %s: %w", c.lastPatches(1), err)}
 	}
 	return nil
 }
@@ -258,13 +264,7 @@ func (c *Context) restore(p *Pass) error {
 // walk runs the current pass on the bodies inside a graph, then on the graph.
 // owner is the node the graph is a body of.
 func (c *Context) walk(g *ssa.Graph, owner *ssa.Node) error {
-	var owners []*ssa.Node
-	for _, n := range g.Nodes {
-		if len(n.Bodies) > 0 {
-			owners = append(owners, n)
-		}
-	}
-	for _, n := range owners {
+	for _, n := range c.listing(g).owners {
 		for _, b := range n.Bodies {
 			if c.kept[b] {
 				continue
@@ -303,7 +303,7 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	matched := func(n *ssa.Node) bool { return len(c.rulesFor(n)) > 0 }
+	matched := func(o *ops.Op) bool { return len(c.rulesFor(o)) > 0 }
 	for n := range c.live(g, matched) {
 		if err := c.ctx.Err(); err != nil {
 			return err
@@ -321,17 +321,12 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 	return c.err
 }
 
-// live iterates over the nodes of a kind that a graph has now, except those that have been killed
+// live iterates over the nodes of some operators that a graph has now, except those that have been killed
 // by then, opaque nodes and, unless the pass visits every node, unread and incompatible
 // ones. It ends at the first failure.
-func (c *Context) live(g *ssa.Graph, kind func(*ssa.Node) bool) iter.Seq[*ssa.Node] {
-	nodes := c.listed[:0] // its memory serves one list after the other
+func (c *Context) live(g *ssa.Graph, of operators) iter.Seq[*ssa.Node] {
+	nodes := c.listing(g).with(of, c.listed[:0]) // its memory serves one list after the other
 	c.listed = nil
-	for _, n := range g.Nodes {
-		if !n.Opaque && kind(n) {
-			nodes = append(nodes, n)
-		}
-	}
 	if c.current.backward {
 		slices.Reverse(nodes)
 	}
@@ -348,9 +343,19 @@ func (c *Context) live(g *ssa.Graph, kind func(*ssa.Node) bool) iter.Seq[*ssa.No
 	}
 }
 
-// rulesFor returns the rules of the current pass for a node.
-func (c *Context) rulesFor(n *ssa.Node) []rule {
-	o := ops.Of(n)
+// listing is the one of a graph as it is now.
+func (c *Context) listing(g *ssa.Graph) *listing {
+	l := c.listings[g]
+	same := l != nil && l.patches == len(c.report.Patches) && len(l.nodes) == len(g.Nodes) && (len(g.Nodes) == 0 || &l.nodes[0] == &g.Nodes[0])
+	if !same || c.opts.Shuffle {
+		l = newListing(len(c.report.Patches), g)
+		c.listings[g] = l
+	}
+	return l
+}
+
+// rulesFor returns the rules of the current pass for an operator.
+func (c *Context) rulesFor(o *ops.Op) []rule {
 	known, ok := c.rules[o]
 	if !ok {
 		known = c.current.rulesFor(o)
@@ -361,7 +366,7 @@ func (c *Context) rulesFor(n *ssa.Node) []rule {
 
 // visit tries the rules of the pass on a node, as long as it lives.
 func (c *Context) visit(n *ssa.Node) {
-	for _, r := range c.rulesFor(n) {
+	for _, r := range c.rulesFor(ops.Of(n)) {
 		name := nameOf(n)
 		if r.apply(c, n) {
 			c.record(n.Op, name, r.what)

@@ -125,6 +125,9 @@ func (c *Context) eval(n *ssa.Node, made map[*ssa.Value]*ndarray.Array) (results
 // failIfFull ends rewriting where memory does not suffice: what is folded must not depend on
 // what else is in memory.
 func (c *Context) failIfFull(err error) {
+	if err == nil {
+		return
+	}
 	if full := (*ops.MemoryError)(nil); errors.As(err, &full) {
 		c.fail(err)
 	}

@@ -35,13 +35,15 @@ type chain struct {
 // foldChains folds what the rules of [Fold] left.
 func foldChains(c *Context, g *ssa.Graph) {
 	k := &chain{c: c, in: map[*ssa.Node]bool{}, made: map[*ssa.Value]*ndarray.Array{}}
-	all := func(*ssa.Node) bool { return true }
-	for n := range c.live(g, all) {
+	for n := range c.live(g, foldable) {
 		if k.fits(n) {
 			k.in[n] = true
 		}
 	}
-	for n := range c.live(g, func(n *ssa.Node) bool { return k.in[n] }) {
+	if len(k.in) == 0 {
+		return
+	}
+	for n := range c.live(g, foldable) {
 		if !k.in[n] || !k.ends(n) || !k.long(n) {
 			continue
 		}

@@ -25,12 +25,21 @@ func addIntoGemm(c *Context, n *ssa.Node) bool {
 	for i := range 2 {
 		m, bias := def(n.In[i], "MatMul", "Gemm"), n.In[1-i]
 		if m == nil || !c.only(n.In[i], n) || m.Input(2) != nil || bias == n.In[i] || !rank2Floats(m) ||
-			!broadcastsTo(bias.Type, m.Out[0].Type) || !sameShape(n.Out[0].Type, m.Out[0].Type) {
+			!broadcastsTo(bias.Type, m.Out[0].Type) || roundingAddend(bias) || !sameShape(n.Out[0].Type, m.Out[0].Type) {
 			continue
 		}
 		return c.becomeGemm(n, m, []*ssa.Value{m.In[0], m.In[1], bias}, without(gemmAttrs(m), "beta"))
 	}
 	return false
+}
+
+// roundingAddend reports a constant that is added to round ([channels.round]).
+func roundingAddend(v *ssa.Value) bool {
+	if v.Const == nil {
+		return false
+	}
+	k, ok := readChannels(v.Const, v.Const.Len())
+	return ok && k.round()
 }
 
 // becomeGemm replaces n by a Gemm with the name of the product m.

@@ -107,7 +107,15 @@ type Stats struct {
 // Count returns the statistics of a graph and its bodies.
 func Count(g *ssa.Graph) Stats {
 	var s Stats
-	seen := map[*ssa.Constant]bool{}
+	constants := 0
+	g.Walk(func(b *ssa.Graph) {
+		for _, v := range b.Values() {
+			if v.Const != nil {
+				constants++
+			}
+		}
+	})
+	seen := make(map[*ssa.Constant]bool, constants)
 	add := func(v *ssa.Value) {
 		if v == nil || v.Const == nil || seen[v.Const] {
 			return

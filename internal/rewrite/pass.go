@@ -75,6 +75,52 @@ func (p *Pass) rulesFor(o *ops.Op) []rule {
 	return out
 }
 
+// listing tells the operators of a graph's nodes, so that a pass finds those that it may change, mostly none, without
+// looking at every node.
+type listing struct {
+	patches int         // that had been made at the time: it holds until the next one
+	nodes   []*ssa.Node // of the graph at the time
+	known   []*ops.Op   // by place among the nodes; nil for opaque nodes
+	met     []*ops.Op   // the same, each once
+	owners  []*ssa.Node // nodes with bodies
+}
+
+func newListing(patches int, g *ssa.Graph) *listing {
+	l := &listing{patches: patches, nodes: g.Nodes, known: make([]*ops.Op, len(g.Nodes))}
+	for i, n := range g.Nodes {
+		if len(n.Bodies) > 0 {
+			l.owners = append(l.owners, n)
+		}
+		if n.Opaque {
+			continue
+		}
+		l.known[i] = ops.Of(n)
+		if l.known[i] != nil && (i == 0 || l.known[i] != l.known[i-1]) && !slices.Contains(l.met, l.known[i]) {
+			l.met = append(l.met, l.known[i])
+		}
+	}
+	return l
+}
+
+// with appends the nodes of some operators to a list.
+func (l *listing) with(of operators, out []*ssa.Node) []*ssa.Node {
+	var chosen []*ops.Op
+	for _, o := range l.met {
+		if of(o) {
+			chosen = append(chosen, o)
+		}
+	}
+	if len(chosen) == 0 {
+		return out
+	}
+	for i, o := range l.known {
+		if o != nil && slices.Contains(chosen, o) {
+			out = append(out, l.nodes[i])
+		}
+	}
+	return out
+}
+
 // Stage is a row of passes; with Repeat it runs again until no pass changes
 // anything.
 type Stage struct {

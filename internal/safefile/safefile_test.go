@@ -229,10 +229,14 @@ func TestMissingFolder(t *testing.T) {
 	for _, p := range []string{"", "folder/", dir} {
 		require.ErrorAs(t, Check(p), &refused, "%q", p)
 	}
+	require.EqualError(t, Check(""), `"" is no name of a file; give one`)
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, Write(file, text("x")))
-	require.Error(t, Check(filepath.Join(file, "below")))
-	require.Error(t, Write(filepath.Join(file, "below"), text("x")))
+	below := filepath.Join(file, "below")
+	for _, err := range []error{Check(below), Write(below, text("x"))} {
+		require.ErrorAs(t, err, &refused)
+		require.EqualError(t, err, below+" can not be written: "+file+" is no folder; give another name")
+	}
 	require.Error(t, Check(filepath.Join(dir, strings.Repeat("long", 100))))
 	require.Error(t, Check(filepath.Join(dir, "a\x00b")))
 }

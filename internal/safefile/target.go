@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // TargetError says why a path is not written to, before anything is.
@@ -59,7 +60,10 @@ const maxLinks = 40
 
 // resolve follows symbolic links to a regular file that may be written to, or to the place for a new one.
 func resolve(path string) (target, error) {
-	if path == "" || os.IsPathSeparator(path[len(path)-1]) {
+	if path == "" {
+		return target{}, &TargetError{Path: `""`, Reason: "is no name of a file; give one"}
+	}
+	if os.IsPathSeparator(path[len(path)-1]) {
 		return target{}, refuseKind(strconv.Quote(path), fs.ModeDir)
 	}
 	there, err := os.Stat(path)
@@ -72,6 +76,8 @@ func resolve(path string) (target, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && there == nil:
 			return target{path: at}, nil
+		case errors.Is(err, syscall.ENOTDIR):
+			return target{}, &TargetError{Path: at, Reason: fmt.Sprintf("can not be written: %s is no folder; give another name", filepath.Dir(at))}
 		case err != nil:
 			return target{}, err
 		case info.Mode()&fs.ModeSymlink == 0:

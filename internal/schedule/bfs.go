@@ -2,13 +2,12 @@ package schedule
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// bfs is the symbolic compiler's order. Every storage unit moves through four
+// breadthFirst is the symbolic compiler's order. Every storage unit moves through four
 // sets:
 //
 //	unknown ──▶ act ──▶ hot ──▶ rec
@@ -22,16 +21,7 @@ import (
 // hot set at each step is what liveness later finds from the order alone.
 //
 // Source: S. Zhu, N. Xu, Buffer allocation algorithm for Symbolic Compiler, 2016.
-func bfs(ctx context.Context, g *ssa.Graph) error {
-	nodes := breadthFirst(g)
-	if nodes == nil {
-		return g.Sort() // reports the cycle
-	}
-	g.Nodes = nodes
-	return ctx.Err()
-}
-
-// breadthFirst returns the nodes in breadth-first order, nil if there is a cycle.
+// The order is nil if there is a cycle.
 func breadthFirst(g *ssa.Graph) []*ssa.Node {
 	waiting := make([]int, g.NumNodeIDs()) // operands that are still unknown
 	var act []*ssa.Node

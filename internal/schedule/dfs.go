@@ -1,12 +1,10 @@
 package schedule
 
 import (
-	"context"
-
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// dfs orders the nodes depth first from the results: a node runs right before the
+// depthFirst orders the nodes depth first from the results: a node runs right before the
 // first of those that need it, so that its results do not wait.
 //
 //	a ──▶ b ──▶ e        breadth first   a c b d e     b and c wait for each other
@@ -14,16 +12,7 @@ import (
 //
 // Results are visited in their order, operands of a node in theirs; nodes that no
 // result needs come last, in the old order.
-func dfs(ctx context.Context, g *ssa.Graph) error {
-	nodes := depthFirst(g)
-	if nodes == nil {
-		return g.Sort() // reports the cycle
-	}
-	g.Nodes = nodes
-	return ctx.Err()
-}
-
-// depthFirst returns the nodes in depth-first order, nil if there is a cycle.
+// The order is nil if there is a cycle.
 func depthFirst(g *ssa.Graph) []*ssa.Node {
 	const (
 		waiting = iota

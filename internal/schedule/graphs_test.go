@@ -45,11 +45,11 @@ func open1(t testing.TB, c *conformance.Case) *ssa.Graph {
 	require.NoError(t, err)
 	m, err := onnximport.FromBytes(data, c.ModelPath(), onnximport.Options{})
 	require.NoError(t, err)
-	sig, err := c.Signature()
+	sig, err := c.Signature(t.Context())
 	require.NoError(t, err)
 	names, err := c.SetNames()
 	require.NoError(t, err)
-	set, err := c.LoadSet(sig, names[0])
+	set, err := c.LoadSet(t.Context(), sig, names[0])
 	require.NoError(t, err)
 	shapes := map[string][]int{}
 	for _, in := range set.Inputs {

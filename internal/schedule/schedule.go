@@ -37,8 +37,8 @@ type order struct {
 var orders = []order{
 	{"min-peak", "the least memory at once: searched, and proven where the search ends; the file's order where that is as good", MinPeak},
 	{"file", "the order of the model file", func(context.Context, *ssa.Graph) (*Result, error) { return nil, nil }},
-	{"bfs", "the symbolic compiler's order: breadth first from the inputs", eachGraph(bfs)},
-	{"dfs", "every tensor right before its first reader, depth first from the results", eachGraph(dfs)},
+	{"bfs", "the symbolic compiler's order: breadth first from the inputs", eachGraph(sorted(breadthFirst))},
+	{"dfs", "every tensor right before its first reader, depth first from the results", eachGraph(sorted(depthFirst))},
 	{"greedy", "always the node that leaves the least memory in use", eachGraph(greedy)},
 }
 
@@ -57,6 +57,18 @@ func eachGraph(f func(context.Context, *ssa.Graph) error) func(context.Context, 
 		return f(ctx, g)
 	}
 	return func(ctx context.Context, g *ssa.Graph) (*Result, error) { return nil, run(ctx, g) }
+}
+
+// sorted brings a graph into an order, which is nil if there is a cycle.
+func sorted(order func(*ssa.Graph) []*ssa.Node) func(context.Context, *ssa.Graph) error {
+	return func(ctx context.Context, g *ssa.Graph) error {
+		nodes := order(g)
+		if nodes == nil {
+			return g.Sort() // reports the cycle
+		}
+		g.Nodes = nodes
+		return ctx.Err()
+	}
 }
 
 // Names lists the schedules, the default first.

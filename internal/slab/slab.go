@@ -1,6 +1,6 @@
 // Package slab cuts small objects and slices from larger pieces of memory: a graph of many nodes then costs the allocator
 // one call for hundreds of them. A piece lives as long as anything cut from it, so that only objects of one structure
-// should share pieces.
+// should share pieces. Tables hold what is known of numbered objects.
 package slab
 
 // Of hands out objects of one type. The zero value is ready; it is for one goroutine.

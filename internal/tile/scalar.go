@@ -87,15 +87,25 @@ func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.
 
 func clamp(x, lo, hi float64) float64 { return choose(x < lo, lo, choose(x > hi, hi, x)) }
 
-// binaryFloat is an operation on two floats. Max and Min give NaN where one operand is.
-func binaryFloat(o Op, a, b float64) float64 {
+// arithmetic are the operations that mean the same for floats and for integers of either sign.
+func arithmetic[T int64 | float64](o Op, a, b T) (result T, known bool) {
 	switch o {
 	case "Add":
-		return a + b
+		return a + b, true
 	case "Sub":
-		return a - b
+		return a - b, true
 	case "Mul":
-		return a * b
+		return a * b, true
+	}
+	return 0, false
+}
+
+// binaryFloat is an operation on two floats. Max and Min give NaN where one operand is.
+func binaryFloat(o Op, a, b float64) float64 {
+	if v, ok := arithmetic(o, a, b); ok {
+		return v
+	}
+	switch o {
 	case "Div":
 		return a / b
 	case "Max":
@@ -168,13 +178,10 @@ func unaryInt(o Op, x int64) int64 {
 
 // binaryInt is an operation on two integers or booleans of a type, the divisor not 0.
 func binaryInt(o Op, t ndarray.DType, a, b int64) int64 {
+	if v, ok := arithmetic(o, a, b); ok {
+		return v
+	}
 	switch o {
-	case "Add":
-		return a + b
-	case "Sub":
-		return a - b
-	case "Mul":
-		return a * b
 	case "BitwiseAnd", "And":
 		return a & b
 	case "BitwiseOr", "Or":

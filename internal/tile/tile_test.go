@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -69,6 +70,45 @@ func TestScalars(t *testing.T) {
 		if got := out[0].Float(0); got != c.want && !(got != got && c.want != c.want) {
 			t.Errorf("%s on %v: %v, not %v", c.program, c.in, got, c.want)
 		}
+	}
+}
+
+// TestEveryFormula computes one element by every operator of every element type that it takes.
+func TestEveryFormula(t *testing.T) {
+	types := []ndarray.DType{ndarray.Bool, ndarray.Float32, ndarray.Float16, ndarray.Int8, ndarray.Int64, ndarray.Uint8, ndarray.Uint64}
+	for _, op := range tile.Ops() {
+		least, _ := op.Args()
+		computed := 0
+		for _, in := range types {
+			for _, out := range types {
+				args := slices.Repeat([]ndarray.DType{in}, least)
+				if op == "Where" {
+					args[0] = ndarray.Bool
+				}
+				if op == tile.Call || op == tile.Copy && in != out || !op.Accepts(args, out) {
+					continue
+				}
+				instr := tile.Instr{Op: op, DType: out, Params: slices.Repeat([]float64{0.5}, len(op.Params()))}
+				p := &tile.Program{Operands: args}
+				if op.Reduces() || op.Normalizes() {
+					p.Inner, instr.Row = 1, op.Reduces()
+				}
+				var operands []*ndarray.Array
+				for k, dt := range args {
+					a := ndarray.Must(dt, 1)
+					a.SetFloat(0, 1)
+					operands, instr.Args = append(operands, a), append(instr.Args, tile.Ref(k))
+				}
+				if op == tile.Constant {
+					instr.Value = ndarray.Must(out)
+				}
+				p.Store(p.Add(instr))
+				_, err := p.Interpret(t.Context(), operands)
+				require.NoError(t, err, "%s of %s", op, in)
+				computed++
+			}
+		}
+		assert.True(t, computed > 0 || op == tile.Call, "%s", op)
 	}
 }
 

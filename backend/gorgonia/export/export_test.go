@@ -60,7 +60,7 @@ func TestGraphs(t *testing.T) {
 			read, err := berth.Open(file)
 			require.NoError(t, err)
 			defer read.Close()
-			require.NoError(t, read.CheckPortable())
+			require.NoError(t, read.CheckPortable(t.Context()))
 
 			machine, err := vm.New(b.Graph)
 			require.NoError(t, err)
@@ -275,7 +275,7 @@ func TestRandomNodes(t *testing.T) {
 	read, err := berth.Open(file)
 	require.NoError(t, err)
 	defer read.Close()
-	require.NoError(t, read.CheckPortable())
+	require.NoError(t, read.CheckPortable(t.Context()))
 	got, err := read.RunValues(t.Context(), map[string]ndarray.Value{"x": ndarray.Of([]float32{3, 1, 1, 1, 1, 0.2}, 2, 3)})
 	require.NoError(t, err)
 	for _, v := range got["noise"].(*ndarray.Array).Floats32() {

@@ -28,9 +28,9 @@ func dataSet(t *testing.T, name string) (*berth.Model, []ndarray.Value) {
 	m, err := berth.Open(cases[0].ModelPath())
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, m.Close()) })
-	sig, err := cases[0].Signature()
+	sig, err := cases[0].Signature(t.Context())
 	require.NoError(t, err)
-	set, err := cases[0].LoadSet(sig, "test_data_set_0")
+	set, err := cases[0].LoadSet(t.Context(), sig, "test_data_set_0")
 	require.NoError(t, err)
 	var in []ndarray.Value
 	for _, x := range set.Inputs {

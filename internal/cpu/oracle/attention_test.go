@@ -67,11 +67,71 @@ func TestMultiHeadAttention(t *testing.T) {
 		{in: append([]arg{q, k, v, bias, absent, f32s(1, 1, 9, 16)}, past...), outs: 3, attrs: []ssa.Attr{causal}},
 		{in: []arg{q, k, v, bias, i32(2, 2, 11), f32s(2, 4, 9, 11)}, left: true},
 		{in: []arg{q, k, v}, outs: 4, left: true},
-		{in: []arg{f32s(2, 9, 4, 3, 16)}, left: true},
+		{in: []arg{f32s(2, 9, 4, 3, 16)}, outs: 3},
+		{in: []arg{f32s(2, 9, 4, 3, 16), absent, absent, absent, i32(12, 2)}, attrs: []ssa.Attr{causal}},
+		{in: []arg{q, f32s(2, 11, 4, 2, 16)}},
+		{in: []arg{q, f32s(2, 11, 4, 2, 16), absent, absent, i32(2, 2, 16), absent, f32s(2, 4, 5, 16), f32s(2, 4, 5, 16)}, outs: 3},
+		{in: []arg{f32s(2, 9, 4, 3, 16), absent, absent, f32s(192)}, left: true},
 	}
 	for i := range cases {
 		c := &cases[i]
 		c.domain, c.op, c.tol, c.attrs = microsoft, "MultiHeadAttention", 1e-5, heads(c.attrs...)
+	}
+	runCases(t, cases)
+}
+
+func TestGroupQueryAttention(t *testing.T) {
+	attrs := func(more ...ssa.Attr) []ssa.Attr {
+		return append(more, ssa.IntAttr("num_heads", 4), ssa.IntAttr("kv_num_heads", 2))
+	}
+	lens := func(v ...int32) arg {
+		return arg{dt: ndarray.Int32, shape: []int{len(v)}, fill: func(_ *rand.Rand, a *ndarray.Array) { copy(ndarray.Slice[int32](a), v) }}
+	}
+	total := func(n float64) arg { return scalarOf(ndarray.Int32, n) }
+	q, k, v := f32s(2, 9, 64), f32s(2, 9, 32), f32s(2, 9, 32)
+	past := []arg{f32s(2, 2, 5, 16), f32s(2, 2, 5, 16)}
+	room := []arg{f32s(2, 2, 40, 16), f32s(2, 2, 40, 16)}
+	angles := []arg{f32s(40, 8), f32s(40, 8)}
+	rotary, ids := ssa.IntAttr("do_rotary", 1), arg{dt: ndarray.Int64, shape: []int{2, 9}}.between(0, 40)
+	join := func(lists ...[]arg) (all []arg) {
+		for _, l := range lists {
+			all = append(all, l...)
+		}
+		return all
+	}
+	one := func(x arg) []arg { return []arg{x} }
+	long := join([]arg{f32s(1, 3, 64), f32s(1, 3, 32), f32s(1, 3, 32), f32s(1, 2, 1500, 16), f32s(1, 2, 1500, 16)})
+	next := join([]arg{f32s(1, 1, 128), absent, absent, f32s(1, 2, 2500, 16), f32s(1, 2, 2500, 16)})
+	cases := []opCase{
+		{in: []arg{q, k, v, absent, absent, lens(8, 8), total(9)}},
+		{in: []arg{q, k, v, absent, absent, lens(8, 3), total(9)}, name: "padded"},
+		{in: []arg{q, k, v, absent, absent, lens(8, -1), total(9)}, name: "no key"},
+		{in: []arg{f32s(2, 9, 128), absent, absent, absent, absent, lens(8, 5), total(9)}},
+		{in: join([]arg{q, k, v}, past, []arg{lens(13, 13), total(14)})},
+		{in: join([]arg{q, k, v}, past, []arg{lens(13, 10), total(14)}), name: "another length"},
+		{in: join([]arg{q, k, v}, room, []arg{lens(20, 8), total(21)})},
+		{in: join([]arg{q, k, v}, room, []arg{lens(20, 8), total(21)}, angles), attrs: []ssa.Attr{rotary}},
+		{in: join([]arg{q, k, v}, room, []arg{lens(20, 8), total(21)}, angles, one(ids)), attrs: []ssa.Attr{rotary, ssa.IntAttr("rotary_interleaved", 1)}},
+		{in: join([]arg{q, k, v}, room, []arg{lens(30, 8), total(31), f32s(20, 4), f32s(20, 4)}), attrs: []ssa.Attr{rotary}, name: "positions beyond the angles"},
+		{in: join([]arg{f32s(2, 9, 128), absent, absent}, room, []arg{lens(20, 8), total(21)}, angles), attrs: []ssa.Attr{rotary}},
+		{in: join([]arg{q, k, v}, room, []arg{lens(30, 20), total(31)}), attrs: []ssa.Attr{ssa.IntAttr("local_window_size", 4), ssa.FloatAttr("softcap", 2), ssa.FloatAttr("scale", 0.4)}},
+		{in: join([]arg{q, k, v}, room, []arg{lens(30, 20), total(31)}), attrs: []ssa.Attr{ssa.IntAttr("causal", 0)}},
+		{in: join([]arg{q, k, v}, room, []arg{lens(30, 20), total(31)}), attrs: []ssa.Attr{ssa.IntAttr("smooth_softmax", 1)}},
+		{in: join([]arg{q, k, v}, room, []arg{lens(30, 20), total(31), absent, absent, absent, absent, f32s(4)})},
+		{in: join(long, []arg{lens(1200), total(1201)})},
+		{in: join(long, []arg{lens(1200), total(1201)}), attrs: []ssa.Attr{ssa.IntAttr("local_window_size", 300)}},
+		{in: join(long, []arg{lens(1499), total(1500), absent, absent, absent, absent, f32s(4)})},
+		{in: join(long, []arg{lens(1499), total(1500)}), attrs: []ssa.Attr{ssa.IntAttr("causal", 0)}},
+		{in: join(next, []arg{lens(2100), total(2101)})},
+		{in: join(next, []arg{lens(2100), total(2101)}), attrs: []ssa.Attr{ssa.IntAttr("local_window_size", 128)}},
+		{in: join([]arg{q, k, v}, past, []arg{lens(13, 14), total(14)}), fails: true},
+		{in: join([]arg{q, k, v}, past, []arg{lens(13, 7), total(14)}), fails: true},
+		{in: join([]arg{q, k, v}, room, []arg{lens(20, 8), total(21)}, angles, one(ids.between(40, 50))), attrs: []ssa.Attr{rotary}, fails: true},
+		{in: join([]arg{q, k, v}, past, []arg{lens(13, 13), total(14), absent, absent, absent, f32s(1, 1, 9, 14)}), left: true},
+	}
+	for i := range cases {
+		c := &cases[i]
+		c.domain, c.op, c.outs, c.tol, c.attrs = microsoft, "GroupQueryAttention", 3, 1e-5, attrs(c.attrs...)
 	}
 	runCases(t, cases)
 }

@@ -180,6 +180,25 @@ var layerDrawers = []drawer{
 		}
 		return kase
 	}},
+	{"ms:GroupQueryAttention", func(d *dice, _ string) opCase {
+		b, n, g, s, h, room := d.to(1, 2), d.to(1, 2), d.to(1, 3), d.to(1, 5), pick(d.Rand, 2, 8, 16), d.to(0, 9)
+		all := s + d.to(0, room)
+		kase := opCase{outs: 3, tol: 1e-5, attrs: append(d.some(ssa.IntAttr("local_window_size", 3), ssa.IntAttr("smooth_softmax", 1), ssa.FloatAttr("scale", 0.4)),
+			ssa.IntAttr("num_heads", int64(n*g)), ssa.IntAttr("kv_num_heads", int64(n)))}
+		kase.in = []arg{f32s(b, s, n*g*h), f32s(b, s, n*h), f32s(b, s, n*h), f32s(b, n, room, h), f32s(b, n, room, h)}
+		if d.chance(0.5) {
+			kase.in[0], kase.in[1], kase.in[2] = f32s(b, s, n*(g+2)*h), absent, absent
+		}
+		first := s - 1
+		if all == s {
+			first = 0
+		}
+		kase.in = append(kase.in, tensor(ndarray.Int32, b).between(float64(first), float64(all)), scalarOf(ndarray.Int32, float64(all)))
+		if d.chance(0.5) {
+			kase.in, kase.attrs = append(kase.in, f32s(7, h/2), f32s(7, h/2)), append(kase.attrs, ssa.IntAttr("do_rotary", 1), ssa.IntAttr("rotary_interleaved", int64(d.Intn(2))))
+		}
+		return kase
+	}},
 	{"RotaryEmbedding", func(d *dice, _ string) opCase {
 		b, n, s, h := d.to(1, 2), d.to(1, 3), d.to(1, 4), pick(d.Rand, 2, 6, 8, 34)
 		attrs := d.some(d.flag("interleaved"))

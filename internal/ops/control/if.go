@@ -15,7 +15,7 @@ var If = ops.Op{
 	Name: "If", Since: 25, Form: kit.Since(13), Doc: "out = cond ? then_branch() : else_branch()",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
 	Attrs: []*ops.AttrSpec{ops.GraphAttr("then_branch").Mandatory(), ops.GraphAttr("else_branch").Mandatory()},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferIf), Eval: kit.Kernel(evalIf),
+	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Branches)}, Infer: kit.Rule(inferIf), Eval: kit.Kernel(evalIf),
 
 	Downgrades: tensorsOnly,
 }

@@ -23,7 +23,7 @@ var Loop = ops.Op{
 	Name: "Loop", Since: 25, Form: kit.Since(13), Doc: "repeat body while i < M and cond",
 	MinIn: 2, MaxIn: -1, OptionalIn: 2, MinOut: 0, MaxOut: -1,
 	Attrs: []*ops.AttrSpec{ops.GraphAttr("body").Mandatory()},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferLoop), Eval: kit.Kernel(evalLoop),
+	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Iterates)}, Infer: kit.Rule(inferLoop), Eval: kit.Kernel(evalLoop),
 
 	Downgrades: tensorsOnly,
 }

@@ -23,7 +23,7 @@ var Scan = ops.Op{
 		ops.IntsAttr("scan_input_axes").From(9), ops.IntsAttr("scan_input_directions").From(9),
 		ops.IntsAttr("scan_output_axes").From(9), ops.IntsAttr("scan_output_directions").From(9),
 		ops.IntsAttr("directions").Before(9)},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferScan), Eval: kit.Kernel(evalScan),
+	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Scans)}, Infer: kit.Rule(inferScan), Eval: kit.Kernel(evalScan),
 	Upgrades: []ops.Upgrade{{Below: 9, Source: kit.Changelog("Scan", 9), Apply: upgradeScan8}},
 
 	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.TypeForm(8, 13), Apply: downgradeScanAxes}, {Below: 9, Form: kit.TypeForm(8, 13), Apply: downgradeScan9}},

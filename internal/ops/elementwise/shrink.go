@@ -11,15 +11,7 @@ var Shrink = kit.WithAttrs(unaryOp("Shrink", 9, "Y = X < -lambd ? X + bias : X >
 
 func evalShrink(c *ops.Call) {
 	bias, lambd := float64(ops.Float(c.Node, "bias")), float64(ops.Float(c.Node, "lambd"))
-	f := func(x float64) float64 {
-		switch {
-		case x < -lambd:
-			return x + bias
-		case x > lambd:
-			return x - bias
-		}
-		return 0
-	}
+	f := func(x float64) float64 { return kit.Shrunk(x, lambd, bias) }
 	unary{
 		float: f,
 		int:   func(x int64) int64 { return kit.TruncToInt64(f(float64(x))) },

@@ -53,3 +53,24 @@ func RoundTo[T RealNum](c *ops.Call, v []T, dt ndarray.DType) {
 		v[i] = T(f(float32(x)))
 	}
 }
+
+// Shrunk is x moved towards 0 by bias, 0 where it is no further from there than lambd.
+func Shrunk(x, lambd, bias float64) float64 {
+	switch {
+	case x < -lambd:
+		return x + bias
+	case x > lambd:
+		return x - bias
+	}
+	return 0
+}
+
+// Reflected folds a coordinate back at the borders lo and hi until it is inside.
+func Reflected(v, lo, hi float64) float64 {
+	span := hi - lo
+	if span <= 0 {
+		return lo
+	}
+	d := math.Mod(math.Abs(v-lo), 2*span)
+	return lo + min(d, 2*span-d)
+}

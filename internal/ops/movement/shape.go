@@ -15,7 +15,7 @@ var Shape = ops.Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []*ops.AttrSpec{ops.IntAttr("start", 0).From(15), ops.IntAttr("end").From(15)},
 	Infer: kit.Rule(inferShape), Eval: kit.Kernel(evalShape),
-	Facts: ops.Facts{Traits: ops.IgnoringTraits.But(ops.FailsNever), Cost: kit.FreeCost},
+	Facts: ops.Facts{Traits: ops.IgnoringTraits.But(ops.Measures, ops.FailsNever), Cost: kit.FreeCost},
 }
 
 // Size is the number of an operand's elements: https://onnx.ai/onnx/operators/onnx__Size.html
@@ -23,7 +23,7 @@ var Size = ops.Op{
 	Name: "Size", Since: 25, Form: kit.TypeForm(1, kit.ViewVersions...), Doc: "size = number of elements of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: kit.Rule(inferSize), Eval: kit.Kernel(evalSize),
-	Facts: ops.Facts{Traits: ops.IgnoringTraits.But(ops.FailsNever), Cost: kit.FreeCost},
+	Facts: ops.Facts{Traits: ops.IgnoringTraits.But(ops.Measures, ops.FailsNever), Cost: kit.FreeCost},
 }
 
 // shapeRange returns the clamped range of dimensions a Shape node asks for.

@@ -220,7 +220,7 @@ func (s *gridSampler) axisTaps(out []tap, at float64, k int) []tap {
 		case s.padding == "border":
 			at = min(max(at, 0), float64(s.dims[k]-1))
 		case s.padding == "reflection":
-			at = reflect(at, lo, hi)
+			at = kit.Reflected(at, lo, hi)
 		}
 	}
 	if math.IsNaN(at) || math.Abs(at) > 1<<31 {
@@ -259,17 +259,7 @@ func (s *gridSampler) inside(i, k int, lo, hi float64) (int, bool) {
 	case "border":
 		return min(max(i, 0), s.dims[k]-1), true
 	case "reflection":
-		return min(max(int(reflect(float64(i), lo, hi)), 0), s.dims[k]-1), true
+		return min(max(int(kit.Reflected(float64(i), lo, hi)), 0), s.dims[k]-1), true
 	}
 	return 0, false
-}
-
-// reflect folds a coordinate back at the borders lo and hi until it is inside.
-func reflect(v, lo, hi float64) float64 {
-	span := hi - lo
-	if span <= 0 {
-		return lo
-	}
-	d := math.Mod(math.Abs(v-lo), 2*span)
-	return lo + min(d, 2*span-d)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/berth-onnx/berth/internal/ops/kit"
 )
 
 // TestResizeTaps checks that weights sum to 1 in every mode and stay inside.
@@ -35,6 +37,6 @@ func TestReflect(t *testing.T) {
 	for _, c := range []struct{ v, lo, hi, want float64 }{
 		{-1, 0, 3, 1}, {4, 0, 3, 2}, {7, 0, 3, 1}, {-3.5, -0.5, 3.5, 2.5}, {9, 0, 0, 0}, {3, 0, 3, 3}, {-0.5, -0.5, 3.5, -0.5},
 	} {
-		assert.InDelta(t, c.want, reflect(c.v, c.lo, c.hi), 1e-12, "%v", c)
+		assert.InDelta(t, c.want, kit.Reflected(c.v, c.lo, c.hi), 1e-12, "%v", c)
 	}
 }

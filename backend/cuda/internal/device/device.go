@@ -71,7 +71,7 @@ type Launch struct {
 	Grid, Block [3]int
 	Shared      int             // bytes of dynamic shared memory
 	Args        []byte          // the arguments one after another, each at a multiple of its size
-	Context     context.Context // ends a kernel early where that is possible; nil: none does
+	Context     context.Context // ends a kernel early where that is possible; nil: none does; a graph has its own
 	Windows     []Window        // the memory that the kernel touches; what lies outside is an error where that is checked
 }
 
@@ -86,8 +86,8 @@ type Window struct {
 
 // Graph is work that is asked for at once.
 type Graph interface {
-	// Run does the work of the graph, behind what was asked for before.
-	Run() error
+	// Run does the work of the graph, behind what was asked for before. ctx ends kernels early where that is possible.
+	Run(ctx context.Context) error
 	// Close gives the graph back.
 	Close() error
 }

@@ -168,12 +168,16 @@ func (g *gpu) Copy(to, from device.Pointer, bytes int64) error {
 	})
 }
 
-// Wait waits for the stream in a goroutine, so that ctx is heard.
+// Wait waits for the stream, in a goroutine where ctx may end before.
 func (g *gpu) Wait(ctx context.Context) error {
+	synchronize := func() error {
+		return g.do("cuStreamSynchronize", func() int32 { return g.calls.streamSynchronize(g.stream) })
+	}
+	if ctx.Done() == nil {
+		return g.late(synchronize())
+	}
 	done := make(chan error, 1)
-	go func() {
-		done <- g.do("cuStreamSynchronize", func() int32 { return g.calls.streamSynchronize(g.stream) })
-	}()
+	go func() { done <- synchronize() }()
 	select {
 	case err := <-done:
 		return g.late(err)
@@ -309,7 +313,7 @@ func (g *gpu) Capture(ask func() error) (device.Graph, error) {
 }
 
 // Run launches the graph.
-func (r *graph) Run() error {
+func (r *graph) Run(context.Context) error {
 	return r.gpu.late(r.gpu.do("cuGraphLaunch", func() int32 { return r.gpu.calls.graphLaunch(r.exec, r.gpu.stream) }))
 }
 

@@ -5,62 +5,23 @@ package driver
 import (
 	"context"
 	"errors"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/ebitengine/purego"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/driver/drivertest"
 )
-
-// stub is a shared object with the functions of libcuda, which records calls.
-type stub struct {
-	library string
-	reset   func(fail string, with, version, devices int32)
-	record  func() string
-}
-
-func buildStub(t *testing.T, options ...string) *stub {
-	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("gcc, which builds the stub of libcuda, is not installed")
-	}
-	s := &stub{library: filepath.Join(t.TempDir(), "libcuda.so.1")}
-	out, err := exec.Command(gcc, append([]string{"-shared", "-fPIC", "-O1", "-Wall", "-o", s.library, "testdata/stub.c"}, options...)...).CombinedOutput()
-	require.NoError(t, err, string(out))
-	handle, err := purego.Dlopen(s.library, purego.RTLD_NOW|purego.RTLD_LOCAL)
-	require.NoError(t, err)
-	purego.RegisterLibFunc(&s.reset, handle, "stub_reset")
-	purego.RegisterLibFunc(&s.record, handle, "stub_record")
-	s.ok()
-	return s
-}
-
-func (s *stub) ok() { s.reset("", 0, needed, 2) }
-
-// since is what has been recorded since the last call.
-func (s *stub) since() []string {
-	out := strings.Split(strings.TrimSpace(s.record()), "\n")
-	s.ok()
-	for i := range out {
-		out[i] = strings.TrimSpace(out[i])
-	}
-	return out
-}
 
 // TestCalls compares every call with its arguments, in order.
 func TestCalls(t *testing.T) {
-	s := buildStub(t)
-	d, err := Open(s.library, 1)
+	s := drivertest.Build(t)
+	d, err := Open(s.Library, 1)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"cuDriverGetVersion", "cuInit 0", "cuDeviceGetCount", "cuDeviceGet 1", "cuDeviceGetName 41",
-		"cuDevicePrimaryCtxRetain 41", "cuStreamCreate 1"}, s.since())
+		"cuDevicePrimaryCtxRetain 41", "cuStreamCreate 1"}, s.Since())
 	assert.Equal(t, device.Info{Name: "Stub 41", Major: 75, Minor: 76, Processors: 16, SharedPerBlock: 49152}, d.Info())
 
 	p, err := d.Alloc(1 << 10)
@@ -70,7 +31,7 @@ func TestCalls(t *testing.T) {
 	host, err := d.AllocHost(100)
 	require.NoError(t, err)
 	require.Len(t, host, 100)
-	s.ok()
+	s.OK()
 	copy(host, "there and back")
 	require.NoError(t, d.CopyIn(p, host))
 	require.NoError(t, d.Copy(q, p, 100))
@@ -79,11 +40,11 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, d.Wait(context.Background()))
 	assert.Equal(t, "there and back", string(back[:14]))
 	assert.Equal(t, []string{"cuMemcpyHtoDAsync_v2 100 stream 0x55", "cuMemcpyDtoDAsync_v2 100 stream 0x55", "cuMemcpyDtoHAsync_v2 100 stream 0x55",
-		"cuStreamSynchronize 0x55"}, s.since())
+		"cuStreamSynchronize 0x55"}, s.Since())
 	require.NoError(t, d.FreeHost(host))
 	require.NoError(t, d.Free(p))
 	require.NoError(t, d.Free(q))
-	s.ok()
+	s.OK()
 
 	m, err := d.Load("the PTX")
 	require.NoError(t, err)
@@ -93,16 +54,16 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, d.Launch(&device.Launch{Kernel: k, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Shared: 65536}))
 	assert.Equal(t, []string{"cuModuleLoadDataEx the PTX, 2 options 5 6", "cuModuleGetFunction 0x33 gemm", "args 01 02 ff as 1 2 0",
 		"cuLaunchKernel 0x44 grid 1 2 3 block 4 5 6 shared 7 stream 0x55 params 0", "cuFuncSetAttribute 0x44 8 65536", "args as 1 2 0",
-		"cuLaunchKernel 0x44 grid 1 1 1 block 1 1 1 shared 65536 stream 0x55 params 0"}, s.since())
+		"cuLaunchKernel 0x44 grid 1 1 1 block 1 1 1 shared 65536 stream 0x55 params 0"}, s.Since())
 
 	g, err := d.Capture(func() error {
 		return d.Launch(&device.Launch{Kernel: k, Grid: [3]int{9, 1, 1}, Block: [3]int{8, 1, 1}})
 	})
 	require.NoError(t, err)
-	require.NoError(t, g.Run())
+	require.NoError(t, g.Run(context.Background()))
 	require.NoError(t, g.Close())
 	assert.Equal(t, []string{"cuStreamBeginCapture_v2 0x55 1", "args as 1 2 0", "cuLaunchKernel 0x44 grid 9 1 1 block 8 1 1 shared 0 stream 0x55 params 0",
-		"cuStreamEndCapture 0x55", "cuGraphInstantiateWithFlags 0x66 0", "cuGraphDestroy 0x66", "cuGraphLaunch 0x99 0x55", "cuGraphExecDestroy 0x99"}, s.since())
+		"cuStreamEndCapture 0x55", "cuGraphInstantiateWithFlags 0x66 0", "cuGraphDestroy 0x66", "cuGraphLaunch 0x99 0x55", "cuGraphExecDestroy 0x99"}, s.Since())
 
 	from, err := d.NewEvent()
 	require.NoError(t, err)
@@ -116,7 +77,7 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, m.Unload())
 	require.NoError(t, d.Close())
 	assert.Equal(t, []string{"cuEventCreate 0", "cuEventCreate 0", "cuEventRecord 0x22 0x55", "cuEventSynchronize 0x22", "cuEventElapsedTime 0x22 0x22",
-		"cuEventDestroy_v2 0x22", "cuModuleUnload 0x33", "cuStreamDestroy_v2 0x55", "cuDevicePrimaryCtxRelease_v2 41"}, s.since())
+		"cuEventDestroy_v2 0x22", "cuModuleUnload 0x33", "cuStreamDestroy_v2 0x55", "cuDevicePrimaryCtxRelease_v2 41"}, s.Since())
 }
 
 // TestOpenErrors: what keeps a device from being used, each with an error of its own.
@@ -126,7 +87,7 @@ func TestOpenErrors(t *testing.T) {
 	require.ErrorAs(t, err, &none)
 	assert.ErrorContains(t, err, "no NVIDIA driver: load libcuda-that-nobody-has.so")
 
-	s := buildStub(t)
+	s := drivertest.Build(t)
 	tests := []struct {
 		name             string
 		fail             string
@@ -145,12 +106,12 @@ func TestOpenErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s.reset(test.fail, test.with, test.version, test.devices)
-			_, err := Open(s.library, test.index)
+			s.Reset(test.fail, test.with, test.version, test.devices)
+			_, err := Open(s.Library, test.index)
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	_, err = Open(buildStub(t, "-DWITHOUT_EVENTS").library, 0)
+	_, err = Open(drivertest.Build(t, "-DWITHOUT_EVENTS").Library, 0)
 	var old *device.OldDriverError
 	require.ErrorAs(t, err, &old)
 	assert.Equal(t, "cuEventDestroy_v2", old.Missing)
@@ -158,10 +119,10 @@ func TestOpenErrors(t *testing.T) {
 
 // TestFailures: calls that fail while a device is used.
 func TestFailures(t *testing.T) {
-	s := buildStub(t)
-	d, err := Open(s.library, 0)
+	s := drivertest.Build(t)
+	d, err := Open(s.Library, 0)
 	require.NoError(t, err)
-	fail := func(name string, code int32) { s.reset(name, code, needed, 2) }
+	fail := func(name string, code int32) { s.Reset(name, code, needed, 2) }
 
 	fail("cuMemAlloc_v2", outOfMemory)
 	_, err = d.Alloc(9999)
@@ -172,13 +133,13 @@ func TestFailures(t *testing.T) {
 	fail("cuModuleLoadDataEx", 218)
 	_, err = d.Load("nonsense")
 	require.ErrorContains(t, err, "line 3: what is this?")
-	s.ok()
+	s.OK()
 	m, err := d.Load("good")
 	require.NoError(t, err)
 	fail("cuModuleGetFunction", 500)
 	_, err = m.Kernel("nothing")
 	require.ErrorContains(t, err, "kernel nothing: cuModuleGetFunction gives 500")
-	s.ok()
+	s.OK()
 	k, err := m.Kernel("gemm")
 	require.NoError(t, err)
 
@@ -187,17 +148,17 @@ func TestFailures(t *testing.T) {
 	var failed *device.KernelError
 	require.ErrorAs(t, d.Launch(launch), &failed)
 	assert.Equal(t, "gemm", failed.Kernel)
-	s.ok()
+	s.OK()
 	require.NoError(t, d.Launch(launch))
 	fail("cuStreamSynchronize", 700)
 	err = d.Wait(context.Background())
 	require.ErrorAs(t, err, &failed)
 	require.ErrorContains(t, err, "kernel gemm, or one before it, failed: cuStreamSynchronize gives 700: an illegal memory access was encountered")
 
-	s.ok()
+	s.OK()
 	broken := errors.New("broken")
 	_, err = d.Capture(func() error { return broken })
 	require.ErrorIs(t, err, broken)
-	assert.Equal(t, []string{"cuStreamBeginCapture_v2 0x55 1", "cuStreamEndCapture 0x55", "cuGraphDestroy 0x66"}, s.since())
+	assert.Equal(t, []string{"cuStreamBeginCapture_v2 0x55 1", "cuStreamEndCapture 0x55", "cuGraphDestroy 0x66"}, s.Since())
 	assert.ErrorContains(t, d.Launch(&device.Launch{}), "not of this device")
 }

@@ -5,6 +5,7 @@ package emit
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func Program(p *tile.Program, l *tile.Loops) (string, error) {
 			return "", unsupported("more than %d elements", math.MaxInt32)
 		}
 	}
-	w := &writer{program: p, loops: l, counts: map[string]int{}, called: map[string]bool{}}
+	w := newWriter(p, l)
 	if err := w.write(); err != nil {
 		return "", err
 	}
@@ -66,6 +67,11 @@ type writer struct {
 	counts  map[string]int // registers, by class
 	values  []string       // the register of each value
 	called  map[string]bool
+	prefix  string // of the names of registers
+}
+
+func newWriter(p *tile.Program, l *tile.Loops) *writer {
+	return &writer{program: p, loops: l, counts: map[string]int{}, called: map[string]bool{}}
 }
 
 // kind is how an element type is kept: its class of registers, its type in arithmetic and in memory.
@@ -104,7 +110,7 @@ var classes = [][2]string{{"f", "f32"}, {"d", "f64"}, {"r", "b32"}, {"x", "b64"}
 // register gives a new register of a class.
 func (w *writer) register(class string) string {
 	w.counts[class]++
-	return fmt.Sprintf("%%%s%d", class, w.counts[class])
+	return fmt.Sprintf("%%%s%s%d", w.prefix, class, w.counts[class])
 }
 
 // emit writes an instruction with its operands.
@@ -124,6 +130,18 @@ func (w *writer) write() error {
 	if err := w.operands(index); err != nil {
 		return err
 	}
+	if err := w.instructions(); err != nil {
+		return err
+	}
+	for i, r := range w.program.Results {
+		w.store(w.program.DType(r.Value), "["+w.address(fmt.Sprintf("y%d", i), index, kinds[w.program.DType(r.Value)].size)+"]", w.values[r.Value])
+	}
+	w.body.WriteString("END:\n")
+	return nil
+}
+
+// instructions computes the values of the program behind its operands.
+func (w *writer) instructions() error {
 	for i := range w.program.Instrs {
 		x := &w.program.Instrs[i]
 		if _, ok := kinds[x.DType]; !ok || x.Row {
@@ -135,14 +153,10 @@ func (w *writer) write() error {
 		}
 		w.values = append(w.values, w.rounded(x.DType, v))
 	}
-	for i, r := range w.program.Results {
-		w.store(w.program.DType(r.Value), "["+w.address(fmt.Sprintf("y%d", i), index, kinds[w.program.DType(r.Value)].size)+"]", w.values[r.Value])
-	}
-	w.body.WriteString("END:\n")
 	return nil
 }
 
-// operands loads the thread's element of every operand.
+// operands loads the thread's element of every operand that has no register yet.
 func (w *writer) operands(index string) error {
 	contiguous := make([]int, len(w.loops.Dims))
 	for d, n := len(contiguous)-1, 1; d >= 0; d-- {
@@ -150,7 +164,8 @@ func (w *writer) operands(index string) error {
 		n *= w.loops.Dims[d]
 	}
 	var at []string // the element's place in each loop, once it is needed
-	for i, dt := range w.program.Operands {
+	for i := len(w.values); i < len(w.program.Operands); i++ {
+		dt := w.program.Operands[i]
 		k, ok := kinds[dt]
 		if !ok {
 			return unsupported("operands of type %s", dt)
@@ -173,10 +188,13 @@ func (w *writer) operands(index string) error {
 				}
 			}
 		}
-		w.values = append(w.values, w.load(dt, "["+w.address(fmt.Sprintf("x%d", i), offset, k.size)+"]"))
+		w.values = append(w.values, w.load(dt, "["+w.address(operandName(i), offset, k.size)+"]"))
 	}
 	return nil
 }
+
+// operandName is the parameter with the address of an operand.
+func operandName(i int) string { return fmt.Sprintf("x%d", i) }
 
 // places divides the index by the loops, from the innermost outwards.
 func (w *writer) places(index string) []string {
@@ -204,13 +222,36 @@ func (w *writer) address(param, offset string, size int) string {
 
 // module puts the kernel behind the functions that it calls.
 func (w *writer) module() string {
-	var s strings.Builder
-	s.WriteString(".version 8.1\n.target sm_70\n.address_size 64\n\n")
-	names := make([]string, 0, len(w.called))
-	for name := range w.called {
-		names = append(names, name)
+	s := &strings.Builder{}
+	s.WriteString(Header)
+	writeFunctions(s, w.called)
+	s.WriteString(".visible .entry " + Name + "(\n")
+	for i := range w.program.Operands {
+		s.WriteString("\t.param .u64 " + operandName(i) + ",\n")
 	}
-	slices.Sort(names)
+	for i := range w.program.Results {
+		fmt.Fprintf(s, "\t.param .u64 y%d,\n", i)
+	}
+	fmt.Fprintf(s, "\t.param .u32 count\n)\n.maxntid %d, 1, 1\n{\n", Threads)
+	w.declare(s)
+	return s.String() + w.body.String() + "\tret;\n}\n"
+}
+
+// declare declares the registers.
+func (w *writer) declare(s *strings.Builder) {
+	for _, c := range classes {
+		if n := w.counts[c[0]]; n > 0 {
+			fmt.Fprintf(s, "\t.reg .%s \t%%%s%s<%d>;\n", c[1], w.prefix, c[0], n+1)
+		}
+	}
+}
+
+// Header begins a module.
+const Header = ".version 8.1\n.target sm_70\n.address_size 64\n\n"
+
+// writeFunctions writes the functions of some names and the tables that they read.
+func writeFunctions(s *strings.Builder, called map[string]bool) {
+	names := slices.Sorted(maps.Keys(called))
 	tables := map[string]bool{}
 	for _, name := range names {
 		text := functionText(name)
@@ -222,20 +263,6 @@ func (w *writer) module() string {
 		}
 		s.WriteString(text)
 	}
-	s.WriteString(".visible .entry " + Name + "(\n")
-	for i := range w.program.Operands {
-		fmt.Fprintf(&s, "\t.param .u64 x%d,\n", i)
-	}
-	for i := range w.program.Results {
-		fmt.Fprintf(&s, "\t.param .u64 y%d,\n", i)
-	}
-	fmt.Fprintf(&s, "\t.param .u32 count\n)\n.maxntid %d, 1, 1\n{\n", Threads)
-	for _, c := range classes {
-		if n := w.counts[c[0]]; n > 0 {
-			fmt.Fprintf(&s, "\t.reg .%s \t%%%s<%d>;\n", c[1], c[0], n+1)
-		}
-	}
-	return s.String() + w.body.String() + "\tret;\n}\n"
 }
 
 // functionText is a function's definition; empty if there is none of the name.

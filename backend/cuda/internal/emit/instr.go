@@ -235,7 +235,9 @@ func (w *writer) cast(from, to ndarray.DType, v string) string {
 	case a.typ == "f64" && b.typ == "f32":
 		return w.result(b, "cvt.rn.f32.f64", v)
 	case isFloat:
-		wide := w.result(kinds[ndarray.Int64], "cvt.rzi.s64."+a.typ, v)
+		p := w.register("p")
+		w.emit("setp.nan."+a.typ, p, v, v) // which GPUs convert to the smallest number of 64 bits, and the host to zero
+		wide := w.result(kinds[ndarray.Int64], "selp.b64", "0", w.result(kinds[ndarray.Int64], "cvt.rzi.s64."+a.typ, v), p)
 		if b.class == "x" {
 			return wide
 		}

@@ -4,6 +4,8 @@
 //	gemm.cu   products of matrices          rows.cu        softmax, normalization, reductions
 //	conv.cu   convolutions, pools           move.cu        views, transpositions, gathers, tables
 //	recurrent.cu   LSTM, GRU, RNN           attention.cu   scaled dot-product attention
+//	resize.cu      sums of weighted elements along an axis
+//	integer.cu     products and convolutions of 8-bit integers
 package kernels
 
 import (
@@ -13,11 +15,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/emit"
 )
 
-//go:generate go run ../../../../internal/tools/nvrtc attention.cu conv.cu gemm.cu move.cu recurrent.cu rows.cu
+//go:generate go run ../../../../internal/tools/nvrtc attention.cu conv.cu gemm.cu integer.cu move.cu recurrent.cu resize.cu rows.cu
 //go:embed *.ptx
 var files embed.FS
 
@@ -25,8 +29,10 @@ var files embed.FS
 var entries = map[string][]string{
 	"attention": {"attention"},
 	"recurrent": {"recurrent"},
+	"resize":    {"resample"},
 	"conv":      {"conv", "depthwise", "pool", "transposed", "lrn"},
 	"gemm":      {"gemm"},
+	"integer":   {"igemm", "iconv", "idepthwise"},
 	"move": {"view1", "view2", "view4", "view8", "place1", "place2", "place4", "place8", "take1", "take2", "take4", "take8", "transpose4",
 		"look11", "look12", "look14", "look18", "look21", "look22", "look24", "look28",
 		"gather1", "gather2", "gather4", "gather8"},
@@ -35,6 +41,25 @@ var entries = map[string][]string{
 		"reduce_squares_f64", "reduce_log_f64", "reduce_logexp_f64", "best", "cumulate_sum_f32",
 		"cumulate_sum_f64", "cumulate_sum_i32", "cumulate_sum_i64", "cumulate_product_f32", "cumulate_product_f64", "cumulate_product_i32",
 		"cumulate_product_i64"},
+}
+
+// Text is the PTX of one kernel, which calls nothing, as a module of its own.
+func Text(entry string) (string, error) {
+	for file, names := range entries {
+		if !slices.Contains(names, entry) {
+			continue
+		}
+		text, err := files.ReadFile(file + ".ptx")
+		if err != nil {
+			return "", err
+		}
+		_, body, found := strings.Cut(string(text), ".visible .entry "+entry+"(")
+		body, _, isWhole := strings.Cut(body, "\n}\n")
+		if found && isWhole {
+			return emit.Header + ".visible .entry " + entry + "(" + body + "\n}\n", nil
+		}
+	}
+	return "", fmt.Errorf("there is no kernel %s", entry)
 }
 
 // Set is the kernels on a device. It is safe for concurrent use.
@@ -106,7 +131,7 @@ func (a *args) add(name string, v any) error {
 		window.Base, window.Bytes, window.IsWritten = v.Base, v.Bytes, true
 	case scratch:
 		window.Base, window.Bytes, window.IsRead, window.IsWritten = v.Base, v.Bytes, true, true
-	case Gemm, uint64:
+	case Gemm, IntGemm, uint64:
 		align = 8
 	}
 	var value any = v
@@ -170,10 +195,18 @@ type Window2D struct {
 	Low, High                                                                              float32 // results are clamped
 }
 
-// Conv makes the launch of a convolution; one channel a group has a kernel of its own.
+// ConvEntry is the kernel of a convolution; one channel a group has one of its own.
+func (p *Window2D) ConvEntry() string {
+	if p.Channels == 1 && p.Groups > 1 {
+		return "depthwise"
+	}
+	return "conv"
+}
+
+// Conv makes the launch of a convolution.
 func (s *Set) Conv(p Window2D, x, w, bias, y Operand) (*device.Launch, error) {
 	pixels, planes := int64(p.OutHeight)*int64(p.OutWidth), int64(p.Batch)*int64(p.Groups)
-	if p.Channels == 1 && p.Groups > 1 {
+	if p.ConvEntry() == "depthwise" {
 		return s.launch("depthwise", [3]int64{pieces(pixels, 256), 1, planes}, threads, x, w, bias, written(y), p)
 	}
 	return s.launch("conv", [3]int64{pieces(pixels, 64), pieces(int64(p.Outputs), 64), planes}, threads, x, w, bias, written(y), p)
@@ -321,6 +354,18 @@ func (s *Set) Gather(size int, isWide bool, outer int64, axis, count, inner int3
 		return nil, fmt.Errorf("a gather of %d elements of %d bytes", n, size)
 	}
 	return s.launch(fmt.Sprintf("gather%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, index, written(y), flag(isWide), axis, count, inner, int32(n))
+}
+
+// WithEpilogue makes the launch of a kernel with an epilogue of that of the kernel without: further operands stand behind its arguments.
+func WithEpilogue(l *device.Launch, k device.Kernel, operands []Operand) (*device.Launch, error) {
+	a := args{l.Args, l.Windows}
+	for i, o := range operands {
+		if err := a.add(fmt.Sprintf("e%d", i), o); err != nil {
+			return nil, err
+		}
+	}
+	l.Kernel, l.Args, l.Windows = k, a.bytes, a.windows
+	return l, nil
 }
 
 // Elementwise makes the launch of an emitted kernel of n elements, which takes its operands, its results and n.

@@ -12,12 +12,13 @@ import (
 // Functions of elements of one or two bytes, of types without arithmetic on the device: the reference kernel computes them once for all
 // 256 or 65,536 elements that there are, and what comes out is a table.
 
-// looked are the operators that compute each element of the result from one of operand 0. Other operands are constants.
-var looked = map[string]bool{"Cast": true, "CastLike": true}
+// looked are the operators that compute each element of the result from one of operand 0, by domain. Other operands are constants, but for
+// one whose type alone is read.
+var looked = map[[2]string]bool{{"", "Cast"}: true, {"", "CastLike"}: true, {microsoft, "QLinearSigmoid"}: true, {microsoft, "QLinearLeakyRelu"}: true}
 
 func byLooking(p *prep) (bool, error) {
 	x, y := p.in[0], p.out[0]
-	if p.node.Domain != "" || !looked[p.node.Op] || len(p.out) != 1 || x.dt.Size() > 2 || x.dt == ndarray.Bool || !y.isMovable() {
+	if !looked[[2]string{p.node.Domain, p.node.Op}] || len(p.out) != 1 || x.dt.Size() > 2 || x.dt == ndarray.Bool || !y.isMovable() {
 		return false, nil
 	}
 	all, err := everyElement(x.dt)
@@ -27,11 +28,25 @@ func byLooking(p *prep) (bool, error) {
 	g := ssa.NewGraph("table")
 	in := []*ssa.Value{g.AddParam("every", ssa.StaticTensor(x.dt, all.Len()))}
 	values := []ndarray.Value{all}
-	if p.has(1) { // CastLike looks at its type
-		one := ndarray.Must(p.in[1].dt, 1)
-		in, values = append(in, g.AddConst("like", ssa.NewConstant(one))), append(values, one)
+	for i := 1; i < len(p.in); i++ {
+		if !p.has(i) {
+			in, values = append(in, nil), append(values, nil)
+			continue
+		}
+		a, err := p.array(i)
+		if err != nil {
+			return false, err
+		}
+		if a == nil && p.node.Op == "CastLike" {
+			a = ndarray.Must(p.in[1].dt, 1)
+		}
+		if a == nil {
+			return false, nil
+		}
+		in, values = append(in, g.AddConst("", ssa.NewConstant(a))), append(values, a)
 	}
 	n := g.NewNode(p.node.Op, in, 1, p.node.Attrs...)
+	n.Domain = p.node.Domain
 	n.Out[0].Type = ssa.StaticTensor(y.dt, all.Len())
 	c := ops.Call{Ctx: p.ctx, Node: n, In: values, Out: []ndarray.Value{nil}, Threads: 1, Memory: ndarray.BudgetOf(p.ctx)}
 	if err := ops.Eval(&c); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -63,21 +64,9 @@ func add(domain string, r rule, names ...string) {
 
 // Node lowers a node of known types. The plan is nil if the node stays on the host.
 func Node(ctx context.Context, n *ssa.Node, host Host) (*Plan, error) {
-	if n.Opaque || len(n.Bodies) > 0 || !n.IsStatic() {
+	p := newPrep(ctx, n, host)
+	if p == nil {
 		return nil, nil
-	}
-	p := &prep{ctx: ctx, node: n, host: host}
-	var ok bool
-	if p.in, ok = operands(n.In); !ok {
-		return nil, nil
-	}
-	if p.out, ok = operands(n.Out); !ok || len(p.out) == 0 {
-		return nil, nil
-	}
-	for _, o := range p.out {
-		if o.present && o.n == 0 {
-			return nil, nil
-		}
 	}
 	for _, r := range []rule{rules[[2]string{n.Domain, n.Op}], elementwise, byTable, byLooking} {
 		if r == nil {
@@ -86,7 +75,7 @@ func Node(ctx context.Context, n *ssa.Node, host Host) (*Plan, error) {
 		if done, err := r(p); done || err != nil {
 			return p.finish(err)
 		}
-		p.steps, p.reads, p.scratch, p.choice = nil, nil, 0, ""
+		p.steps, p.reads, p.scratch, p.choice, p.entry = nil, nil, 0, "", ""
 	}
 	return nil, nil
 }
@@ -101,6 +90,28 @@ type prep struct {
 	reads   []int
 	scratch int64
 	choice  string
+	entry   string // the kernel of the only step, if it has a place for an epilogue
+}
+
+// newPrep reads a node; nil if it has no tensors of known sizes that a device can hold.
+func newPrep(ctx context.Context, n *ssa.Node, host Host) *prep {
+	if n.Opaque || len(n.Bodies) > 0 || !n.IsStatic() {
+		return nil
+	}
+	p := &prep{ctx: ctx, node: n, host: host}
+	var ok bool
+	if p.in, ok = operands(n.In); !ok {
+		return nil
+	}
+	if p.out, ok = operands(n.Out); !ok || len(p.out) == 0 {
+		return nil
+	}
+	for _, o := range p.out {
+		if o.present && o.n == 0 {
+			return nil
+		}
+	}
+	return p
 }
 
 // operand is a tensor of known type.
@@ -114,22 +125,9 @@ type operand struct {
 
 // operands reads types; false unless all are tensors of known shapes with elements that a device has.
 func operands(values []*ssa.Value) ([]operand, bool) {
-	out := make([]operand, len(values))
-	for i, v := range values {
-		if v == nil {
-			continue
-		}
-		shape, ok := v.Type.Static()
-		if !ok || v.Type.Kind != ssa.KindTensor || v.Type.DType == ndarray.String || v.Type.IsBlocked() {
-			return nil, false
-		}
-		n, err := ndarray.NumElems(shape)
-		if err != nil || n > most {
-			return nil, false
-		}
-		out[i] = operand{present: true, dt: v.Type.DType, shape: shape, n: n, value: v}
-	}
-	return out, true
+	return kit.StaticOperands(values, func(v *ssa.Value, shape []int, n int) (operand, bool) {
+		return operand{true, v.Type.DType, shape, n, v}, v.Type.Kind == ssa.KindTensor && !v.Type.IsBlocked() && n <= most
+	})
 }
 
 // most is the largest number of elements that kernels count.

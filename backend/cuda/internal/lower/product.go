@@ -19,11 +19,17 @@ func init() {
 // mostLaunches bounds the launches of one product.
 const mostLaunches = 64
 
-// matrices is a factor: its rank made at least two, and what is broadcast.
-func matMul(p *prep) (bool, error) {
-	a, b, y := p.in[0].shape, p.in[1].shape, p.out[0].shape
-	if !p.areFloats() || p.in[0].n == 0 || p.in[1].n == 0 {
-		return false, nil
+// stack is the geometry of a MatMul: a batch of m×k by k×n, with the strides of the batch in matrices of each factor.
+type stack struct {
+	m, k, n int
+	batch   []int
+	as, bs  []int
+}
+
+// stackOf reads shapes: the rank of a factor is made at least two, and a single right factor makes one product of more rows.
+func stackOf(a, b []int) (s stack, ok bool) {
+	if len(a) == 0 || len(b) == 0 {
+		return s, false
 	}
 	if len(a) == 1 {
 		a = []int{1, a[0]}
@@ -31,35 +37,55 @@ func matMul(p *prep) (bool, error) {
 	if len(b) == 1 {
 		b = []int{b[0], 1}
 	}
-	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
+	s.m, s.k, s.n = a[len(a)-2], a[len(a)-1], b[len(b)-1]
 	batch, err := ops.BroadcastShapes(a[:len(a)-2], b[:len(b)-2])
-	if err != nil || ndarray.Product(batch)*m*n != p.out[0].n || ndarray.Product(y) == 0 {
+	if err != nil || b[len(b)-2] != s.k {
+		return s, false
+	}
+	s.batch, s.as, s.bs = batch, ops.BroadcastStrides(a[:len(a)-2], batch), ops.BroadcastStrides(b[:len(b)-2], batch)
+	if len(b) == 2 && ndarray.Product(a) == ndarray.Product(batch)*s.m*s.k {
+		s.m, s.batch, s.as, s.bs = ndarray.Product(batch)*s.m, nil, nil, nil
+	}
+	return s, true
+}
+
+// regular are the strides of the batch where it is one dimension for both factors.
+func (s *stack) regular() (a, b, count int64, ok bool) {
+	v, okA := viewOf(0, s.batch, s.as)
+	w, okB := viewOf(0, s.batch, s.bs)
+	count = int64(ndarray.Product(s.batch))
+	return int64(v.Strides[0]) * int64(s.m) * int64(s.k), int64(w.Strides[0]) * int64(s.k) * int64(s.n), count,
+		okA && okB && v.Rank <= 1 && w.Rank <= 1 && count <= math.MaxUint16
+}
+
+func matMul(p *prep) (bool, error) {
+	if !p.areFloats() || p.in[0].n == 0 || p.in[1].n == 0 {
 		return false, nil
 	}
-	g := kernels.Gemm{M: int32(m), N: int32(n), K: int32(k), ARow: int64(k), AColumn: 1, BRow: int64(n), BColumn: 1, CBatch: int64(m) * int64(n), Alpha: 1}
-	as, bs := ops.BroadcastStrides(a[:len(a)-2], batch), ops.BroadcastStrides(b[:len(b)-2], batch)
-	if len(b) == 2 && ndarray.Product(a) == ndarray.Product(batch)*m*k { // one product of more rows
-		g.M, batch, as, bs = int32(ndarray.Product(batch)*m), nil, nil, nil
-	}
-	v, okA := viewOf(0, batch, as)
-	w, okB := viewOf(0, batch, bs)
-	if !okA || !okB {
+	s, ok := stackOf(p.in[0].shape, p.in[1].shape)
+	if !ok || ndarray.Product(s.batch)*s.m*s.n != p.out[0].n {
 		return false, nil
 	}
-	if v.Rank <= 1 && w.Rank <= 1 && ndarray.Product(batch) <= math.MaxUint16 {
-		g.ABatch, g.BBatch = int64(v.Strides[0])*int64(m)*int64(k), int64(w.Strides[0])*int64(k)*int64(n)
-		count := int64(ndarray.Product(batch))
-		p.launch(func(c *Call) (*device.Launch, error) {
-			return p.host.Kernels().Gemm(g, count, c.In[0], c.In[1], Operand{}, c.Out[0])
-		}, 0, 1)
-		return true, nil
+	g := kernels.Gemm{M: int32(s.m), N: int32(s.n), K: int32(s.k), ARow: int64(s.k), AColumn: 1, BRow: int64(s.n), BColumn: 1,
+		CBatch: int64(s.m) * int64(s.n), Alpha: 1}
+	a, b, count, isRegular := s.regular()
+	if !isRegular {
+		return p.products(g, s.batch, s.as, s.bs)
 	}
-	return p.products(g, batch, as, bs)
+	g.ABatch, g.BBatch = a, b
+	p.entry = "gemm"
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return p.host.Kernels().Gemm(g, count, c.In[0], c.In[1], Operand{}, c.Out[0])
+	}, 0, 1)
+	return true, nil
 }
 
 // products is a launch for each matrix of the batch but the innermost dimension, whose strides are regular.
 func (p *prep) products(g kernels.Gemm, batch, as, bs []int) (bool, error) {
 	last := len(batch) - 1
+	if last < 0 {
+		return false, nil
+	}
 	count := ndarray.Product(batch[:last])
 	if count > mostLaunches || batch[last] > math.MaxUint16 {
 		return false, nil
@@ -99,6 +125,7 @@ func gemm(p *prep) (bool, error) {
 		s := ops.BroadcastStrides(p.in[2].shape, p.out[0].shape)
 		g.HasBias, g.BiasRow, g.BiasColumn = 1, int32(s[0]), int32(s[1])
 	}
+	p.entry = "gemm"
 	p.launch(func(c *Call) (*device.Launch, error) {
 		return p.host.Kernels().Gemm(g, 1, c.In[0], c.In[1], at(c.In, 2), c.Out[0])
 	}, 0, 1, 2)

@@ -13,6 +13,7 @@ func init() {
 	add("", dequantize, "DequantizeLinear")
 	add(microsoft, quantize, "QuantizeLinear")
 	add(microsoft, dequantize, "DequantizeLinear")
+	add(microsoft, quantizedArithmetic, "QLinearAdd", "QLinearMul")
 }
 
 // quantized are the element types and their limits.
@@ -54,12 +55,11 @@ func quantize(p *prep) (bool, error) {
 		args = append(args, b.operand(p.in[i].dt))
 	}
 	v := b.do(f, "Round", b.do(f, "Div", args[0], args[1]))
-	v = b.do(f, "Where", b.do(ndarray.Bool, "IsNaN", v), b.Number(f, 0), v)
+	v = b.numberOr0(v)
 	if p.has(2) {
 		v = b.do(f, "Add", v, b.do(f, "Cast", args[2]))
 	}
-	v = b.do(f, "Min", b.do(f, "Max", v, b.Number(f, limits[0])), b.Number(f, limits[1]))
-	b.Store(b.do(p.out[0].dt, "Cast", v))
+	b.Store(b.saturated(v, p.out[0].dt, limits))
 	return p.program(&b.Program, shapes, p.present()...)
 }
 
@@ -81,5 +81,62 @@ func dequantize(p *prep) (bool, error) {
 		v = b.do(f, "Sub", v, b.do(f, "Cast", args[2]))
 	}
 	b.Store(b.do(f, "Mul", v, args[1]))
+	return p.program(&b.Program, shapes, p.present()...)
+}
+
+// numberOr0 is 0 for what is not a number.
+func (b *builder) numberOr0(v tile.Ref) tile.Ref {
+	const f = ndarray.Float32
+	return b.do(f, "Where", b.do(ndarray.Bool, "IsNaN", v), b.Number(f, 0), v)
+}
+
+// saturated is an integer between limits.
+func (b *builder) saturated(v tile.Ref, dt ndarray.DType, limits [2]float64) tile.Ref {
+	const f = ndarray.Float32
+	v = b.do(f, "Min", b.do(f, "Max", v, b.Number(f, limits[0])), b.Number(f, limits[1]))
+	return b.do(dt, "Cast", v)
+}
+
+// quantizedArithmetic dequantizes both operands and quantizes what comes out: each tensor has one scale and one zero point behind it, and
+// that of the result is added before rounding.
+func quantizedArithmetic(p *prep) (bool, error) {
+	const f = ndarray.Float32
+	dt := p.out[0].dt
+	for i := range 8 {
+		switch {
+		case i == 1 || i == 4 || i == 6: // scales
+			if !p.has(i) || p.in[i].dt != f || p.in[i].n != 1 {
+				return false, nil
+			}
+		case p.has(i) && (p.in[i].dt != dt || i != 0 && i != 3 && p.in[i].n != 1):
+			return false, nil
+		}
+	}
+	limits, ok := quantized[dt]
+	if !ok || dt.Size() != 1 {
+		return false, nil
+	}
+	var b builder
+	var args [8]tile.Ref
+	var shapes [][]int
+	for _, i := range p.present() {
+		args[i] = b.operand(p.in[i].dt)
+		shape := []int{}
+		if i == 0 || i == 3 {
+			shape = p.in[i].shape
+		}
+		shapes = append(shapes, shape)
+	}
+	zero := func(i int, v tile.Ref, op tile.Op) tile.Ref {
+		if !p.has(i) {
+			return v
+		}
+		return b.do(f, op, v, b.do(f, "Cast", args[i]))
+	}
+	realOf := func(i int) tile.Ref { return b.do(f, "Mul", zero(i+2, b.do(f, "Cast", args[i]), "Sub"), args[i+1]) }
+	x, y := realOf(0), realOf(3)
+	op := map[string]tile.Op{"QLinearAdd": "Add", "QLinearMul": "Mul"}[p.node.Op]
+	v := zero(7, b.do(f, "Div", b.do(f, op, x, y), args[6]), "Add")
+	b.Store(b.saturated(b.do(f, "Round", b.numberOr0(v)), dt, limits))
 	return p.program(&b.Program, shapes, p.present()...)
 }

@@ -35,9 +35,18 @@ func elementwise(p *prep) (bool, error) {
 		}
 		return p.program(program, p.shapes(), p.every()...)
 	}
+	t, shapes, ok := p.single()
+	if !ok {
+		return false, nil
+	}
+	return p.program(t, shapes, p.present()...)
+}
+
+// single is an elementwise node as a program of one instruction, with the shapes of its operands.
+func (p *prep) single() (*tile.Program, [][]int, bool) {
 	op, params, ok := fused.OpOf(p.node)
 	if !ok || op.Reduces() || op.Normalizes() || len(p.out) != 1 {
-		return false, nil
+		return nil, nil, false
 	}
 	b := builder{}
 	x := tile.Instr{Op: op, Params: params, DType: p.out[0].dt}
@@ -51,7 +60,7 @@ func elementwise(p *prep) (bool, error) {
 		shapes = append(shapes, o.shape)
 	}
 	b.Store(b.Add(x))
-	return p.program(&b.Program, shapes, p.present()...)
+	return &b.Program, shapes, true
 }
 
 // builder is a program that grows; its operands are added before instructions.
@@ -102,14 +111,7 @@ func (p *prep) program(t *tile.Program, shapes [][]int, from ...int) (bool, erro
 
 // programOver is program with operands that a function finds among those of the node and workspace; reads are those of the node.
 func (p *prep) programOver(t *tile.Program, shapes [][]int, operands func(c *Call) []Operand, reads ...int) (bool, error) {
-	if t.Check() != nil {
-		return false, nil
-	}
-	l, err := t.Bind(shapes)
-	if err != nil || ndarray.Product(l.Shape) != p.out[0].n {
-		return false, nil
-	}
-	text, err := emit.Program(t, l)
+	text, err := p.text(t, shapes)
 	if no := (*emit.UnsupportedError)(nil); errors.As(err, &no) {
 		return false, nil
 	}
@@ -126,6 +128,19 @@ func (p *prep) programOver(t *tile.Program, shapes [][]int, operands func(c *Cal
 		return kernels.Elementwise(k, emit.Threads, n, operands(c), c.Out[:results])
 	}, reads...)
 	return true, nil
+}
+
+// text is a program as a kernel; what cannot be written is an [emit.UnsupportedError].
+func (p *prep) text(t *tile.Program, shapes [][]int) (string, error) {
+	no := &emit.UnsupportedError{What: "a program of other shapes than its result's"}
+	if t.Check() != nil {
+		return "", no
+	}
+	l, err := t.Bind(shapes)
+	if err != nil || ndarray.Product(l.Shape) != p.out[0].n {
+		return "", no
+	}
+	return emit.Program(t, l)
 }
 
 // variadic is a chain of binary operators.

@@ -93,6 +93,7 @@ func conv(p *prep) (bool, error) {
 	if p.has(2) {
 		g.HasBias = 1
 	}
+	p.entry = g.ConvEntry()
 	p.launch(func(c *Call) (*device.Launch, error) {
 		return p.host.Kernels().Conv(g, c.In[0], c.In[1], at(c.In, 2), c.Out[0])
 	}, 0, 1, 2)

@@ -25,9 +25,12 @@ type Device struct {
 	mem     *ptx.Memory
 	sizes   map[device.Pointer]int64
 	used    int64
-	capture *[]func() error // nil outside Capture
+	capture *[]task // nil outside Capture
 	counts  map[string]ptx.Counts
 }
+
+// task is work that is asked for.
+type task func(ctx context.Context) error
 
 // New makes a device.
 func New(o Options) *Device {
@@ -81,19 +84,19 @@ func (d *Device) AllocHost(bytes int64) ([]byte, error) { return make([]byte, by
 func (d *Device) FreeHost([]byte) error { return nil }
 
 // ask does work, or notes it while a graph is captured.
-func (d *Device) ask(work func() error) error {
+func (d *Device) ask(ctx context.Context, work task) error {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	if d.capture != nil {
 		*d.capture = append(*d.capture, work)
 		return nil
 	}
-	return work()
+	return work(ctx)
 }
 
 // CopyIn copies from the host.
 func (d *Device) CopyIn(to device.Pointer, from []byte) error {
-	return d.ask(func() error {
+	return d.ask(context.Background(), func(context.Context) error {
 		data, err := d.mem.At(uint64(to), len(from))
 		if err != nil {
 			return fmt.Errorf("copy to the device: %w", err)
@@ -105,7 +108,7 @@ func (d *Device) CopyIn(to device.Pointer, from []byte) error {
 
 // CopyOut copies to the host. Bytes that nobody has written are an error.
 func (d *Device) CopyOut(to []byte, from device.Pointer) error {
-	return d.ask(func() error {
+	return d.ask(context.Background(), func(context.Context) error {
 		data, err := d.read(from, len(to))
 		if err != nil {
 			return fmt.Errorf("copy from the device: %w", err)
@@ -128,7 +131,7 @@ func (d *Device) read(from device.Pointer, size int) ([]byte, error) {
 
 // Copy copies inside the device.
 func (d *Device) Copy(to, from device.Pointer, bytes int64) error {
-	return d.ask(func() error {
+	return d.ask(context.Background(), func(context.Context) error {
 		source, err := d.read(from, int(bytes))
 		if err != nil {
 			return fmt.Errorf("copy inside the device: %w", err)
@@ -215,11 +218,11 @@ func (d *Device) Launch(l *device.Launch) error {
 		}
 		launch.Windows = append(launch.Windows, ptx.Window{Name: w.Name, Base: uint64(w.Base), Size: int(w.Bytes), Access: access})
 	}
-	return d.ask(func() error {
-		ctx := l.Context
-		if ctx == nil {
-			ctx = context.Background()
-		}
+	ctx := l.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return d.ask(ctx, func(ctx context.Context) error {
 		r, err := k.program.Launch(ctx, d.mem, launch)
 		if err == nil {
 			total := d.counts[k.name]
@@ -239,7 +242,7 @@ func (d *Device) Launch(l *device.Launch) error {
 
 type graph struct {
 	device *Device
-	work   []func() error
+	work   []task
 }
 
 // Capture notes the work that ask asks for.
@@ -253,16 +256,16 @@ func (d *Device) Capture(ask func() error) (device.Graph, error) {
 	return g, nil
 }
 
-func (d *Device) setCapture(work *[]func() error) {
+func (d *Device) setCapture(work *[]task) {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	d.capture = work
 }
 
 // Run does the work in its order.
-func (g *graph) Run() error {
+func (g *graph) Run(ctx context.Context) error {
 	for _, work := range g.work {
-		if err := g.device.ask(work); err != nil {
+		if err := g.device.ask(ctx, work); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,7 @@ func TestGraph(t *testing.T) {
 	assert.Empty(t, d.Counts(), "a captured launch has run")
 	for run := 1; run <= 3; run++ {
 		copy(in, ramp(float32(run)))
-		require.NoError(t, g.Run())
+		require.NoError(t, g.Run(context.Background()))
 		require.NoError(t, d.Wait(context.Background()))
 		assert.Equal(t, ramp(float32(2*run+1)), out)
 	}

@@ -88,7 +88,19 @@ func (g *gen) pow2(n vec) vec {
 // exp is eˣ for any x.
 func (g *gen) exp(x vec) vec {
 	n, t := g.expParts(g.bound(x, f32(expMin), f32(expMax)))
-	g.add(t, t, oneBits)
+	return g.exponential(x, n, t)
+}
+
+// exponential is 2ⁿ·(1+t), which is eˣ. Zeros below expMin are exact: a product that rounds to zero takes some hundred
+// cycles, and most scores of a masked row are such.
+func (g *gen) exponential(x, n, t vec) vec {
+	above := g.cmp(cmpNLT, x, f32(expMin))
+	if g.isa.zmm {
+		g.VADDPS_Z(g.splat(oneBits), t, above.k, t)
+	} else {
+		g.add(t, t, oneBits)
+		g.VANDPS(t, above.v, t)
+	}
 	return g.scale(t, n)
 }
 
@@ -96,8 +108,7 @@ func (g *gen) exp(x vec) vec {
 func (g *gen) expNeg(x vec) vec {
 	y := g.set(g.max, g.splat(f32(expMin)), x)
 	n, t := g.expParts(y)
-	g.add(t, t, oneBits)
-	return g.scale(t, n)
+	return g.exponential(x, n, t)
 }
 
 // expm1 is eˣ − 1 for x within −87..88.

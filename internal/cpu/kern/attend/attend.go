@@ -23,12 +23,14 @@ import (
 //
 //	m' = max(m, scores)    k = l·e^(m−m')    l' = k + Σ e^(score−m')    y' = y·k/l' + Σ e^(score−m')/l' · V
 //
+// A sink is a score whose value is a vector of zeros: rows begin with it as m, and with l = 1. Chunks that no query of a
+// block may see are left out.
+//
 // Dividing by l' in every chunk, rather than once at the end, keeps y a mean: it is never larger than the
 // values are. With several blocks keys and values are packed once for all of them, into the workspace of
 // the worker that computes the blocks.
 //
-// Blocks and chunks depend on the sizes alone, so the result is the same for any number of threads. The error
-// is that of both products (package gemm) and of the softmax; each chunk adds a rounding of y.
+// Blocks and chunks depend on the sizes alone, so the result is the same for any number of threads.
 //
 // Sources: https://arxiv.org/abs/1706.03762 (attention), https://arxiv.org/abs/2205.14135 (blocks, chunks).
 
@@ -73,9 +75,10 @@ type Spec struct {
 	// The rest is the operator's Attention. Seen says that keys of weight 0 have no part in the result,
 	// whatever their values are, and that a row without a key is 0 rather than NaN.
 	Seen        bool
-	Causal      bool // query s reads keys up to Past + s
-	Past        int
-	Left, Right int // keys before and behind Past + s that a query reads, -1 for all
+	Causal      bool  // query s reads keys up to Past + s
+	Left, Right int   // keys before and behind Past + s that a query reads, -1 for all
+	Sunk        bool  // the weights of a row sum up to 1 with that of a score more, the sink of its matrix
+	Sink        []int // distances between the sinks of matrices, as [View].Batch
 }
 
 // Args are the operands of a run. Masks are those of the steps, in one of the two types.
@@ -83,6 +86,9 @@ type Args struct {
 	Done       <-chan struct{} // when closed, the rest is left undone
 	Q, K, V, Y []float32
 	Masks      [MaxSteps]Mask
+	Past       int       // positions before the first query
+	Keys       int       // keys there are, of those that there may be; 0: all
+	Sinks      []float32 // nil: all 0
 }
 
 // Mask is the mask of a step: numbers or bytes.
@@ -168,7 +174,7 @@ func (p *Plan) check() error {
 func (p *Plan) cut() {
 	s, mr := &p.s, p.t.Mr
 	most, rows := s.T, machine.RoundUp(max(2*mr, blockScores/s.T), mr)
-	if s.T > oneChunk || s.Causal && s.T > chunkKeys {
+	if s.T > oneChunk || (s.Causal || s.Sunk) && s.T > chunkKeys {
 		most, rows = chunkKeys, 4*mr
 	}
 	p.queries, p.keys = gemm.NewSplit(s.S, rows), gemm.NewSplit(s.T, most)

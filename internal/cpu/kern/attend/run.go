@@ -34,6 +34,8 @@ type job struct {
 	r          *run
 	q, k, v, y int
 	masks      [MaxSteps]int
+	end        int // keys from here on do not count
+	sink       int // the matrix's among all
 	scores     []float32
 	tops, sums []float32 // of the rows of a block: the largest score, and with several chunks the sum
 	packed     []float32
@@ -70,7 +72,10 @@ func (r *run) release() {
 // Run does task i.
 func (r *run) Run(i, worker int) {
 	p := r.p
-	j := job{r: r, held: &r.held[worker], q: p.s.Q.At, k: p.s.K.At, v: p.s.V.At, y: p.s.Y.At}
+	j := job{r: r, held: &r.held[worker], q: p.s.Q.At, k: p.s.K.At, v: p.s.V.At, y: p.s.Y.At, end: p.s.T}
+	if r.a.Keys > 0 {
+		j.end = min(j.end, r.a.Keys)
+	}
 	j.place(i / r.blocks.P)
 	s := machine.NewScratch(r.ws[worker*p.per : (worker+1)*p.per])
 	j.scores = s.Floats(p.ws[0] / 4)
@@ -83,7 +88,7 @@ func (r *run) Run(i, worker int) {
 	}
 	from, n := r.blocks.Part(i % r.blocks.P)
 	for b := from; b < from+n && !machine.Closed(r.a.Done); b++ {
-		if p.keys.P == 1 {
+		if p.keys.P == 1 && !p.s.Sunk {
 			j.whole(b)
 		} else {
 			j.chunks(b)
@@ -106,6 +111,9 @@ func (j *job) place(batch int) {
 				j.masks[m] += x * s.Steps[m].Mask.Batch[d]
 			}
 		}
+		if s.Sunk {
+			j.sink += x * s.Sink[d]
+		}
 	}
 }
 
@@ -118,6 +126,9 @@ func (j *job) pack() {
 	h.filled, h.k, h.v = true, j.k, j.v
 	for c := range p.keys.P {
 		from, _, kind := part(p.keys, c)
+		if from >= j.end {
+			break
+		}
 		x := &p.pairs[0][kind]
 		keys, values := j.chunk(c)
 		x.keys.PackInOrder(keys, j.r.a.K[j.k+from*p.s.K.Row:])
@@ -154,7 +165,7 @@ func (j *job) multiply(x *pair, first, c int) {
 }
 
 // apply multiplies the weights of a block for chunk c by the values.
-func (j *job) apply(x *pair, first, c int) {
+func (j *job) apply(x *pair, first, c int, more bool) {
 	p, a := j.r.p, &j.r.a
 	args := gemm.GemmArgs{Done: a.Done, A: j.scores, C: a.Y[j.y+first*p.s.Y.Row:]}
 	from, _ := p.keys.Part(c)
@@ -166,7 +177,7 @@ func (j *job) apply(x *pair, first, c int) {
 		args.B = a.V[j.v+from*p.s.V.Row:]
 	}
 	g := x.apply
-	if c > 0 {
+	if more {
 		g = x.more
 	}
 	_ = g.Run(args, j.ws, 1)
@@ -191,7 +202,7 @@ func (j *job) whole(b int) {
 			clear(row)
 		}
 	}
-	j.apply(x, first, 0)
+	j.apply(x, first, 0, false)
 	j.onlySeen(first, rows)
 }
 
@@ -200,20 +211,28 @@ func (j *job) chunks(b int) {
 	p := j.r.p
 	s := &p.s
 	first, rows, kind := part(p.queries, b)
-	fill(j.tops[:rows], minusInf)
-	clear(j.sums[:rows])
+	top, sum := j.atFirst()
+	fill(j.tops[:rows], top)
+	fill(j.sums[:rows], sum)
+	more := false
 	for c := range p.keys.P {
 		from, keys, short := part(p.keys, c)
-		if c > 0 && (s.Causal && from > first+rows-1+s.Past || machine.Closed(j.r.a.Done)) {
+		begin, _ := j.seenBy(first)
+		_, last := j.seenBy(first + rows - 1)
+		if from >= j.end || more && (from > last || machine.Closed(j.r.a.Done)) {
 			break
+		}
+		if from+keys <= min(begin, j.end-1) {
+			continue
 		}
 		x := &p.pairs[kind][short]
 		j.multiply(x, first, c)
 		j.steps(first, rows, from, keys)
 		for r := range rows {
-			j.weigh(j.scores[r*keys:][:keys], j.row(first+r), r, c > 0)
+			j.weigh(j.scores[r*keys:][:keys], j.row(first+r), r, more)
 		}
-		j.apply(x, first, c)
+		j.apply(x, first, c, more)
+		more = true
 	}
 	for r := range rows {
 		switch top := j.tops[r]; {
@@ -227,6 +246,18 @@ func (j *job) chunks(b int) {
 		}
 	}
 	j.onlySeen(first, rows)
+}
+
+// atFirst is the largest score and the sum of a row before its keys: those of the sink, if there is one.
+func (j *job) atFirst() (top, sum float32) {
+	switch a := &j.r.a; {
+	case !j.r.p.s.Sunk:
+		return minusInf, 0
+	case a.Sinks == nil:
+		return 0, 1
+	default:
+		return a.Sinks[j.sink], 1
+	}
 }
 
 // row is the result of a query.

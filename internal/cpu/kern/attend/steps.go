@@ -25,9 +25,9 @@ func (j *job) steps(first, rows, from, keys int) {
 			p.step(st, &j.r.a.Masks[m], scores[r*keys:][:keys], at+r*st.Mask.Row)
 		}
 	}
-	if p.s.Causal || p.s.Left >= 0 || p.s.Right >= 0 {
+	if p.s.Causal || p.s.Left >= 0 || p.s.Right >= 0 || j.end < p.s.T {
 		for r := range rows {
-			p.window(scores[r*keys:][:keys], first+r, from)
+			j.window(scores[r*keys:][:keys], first+r, from)
 		}
 	}
 }
@@ -61,16 +61,17 @@ func (p *Plan) step(st *Step, mask *Mask, row []float32, at int) {
 }
 
 // window takes the keys out that query s must not see by their position; the row begins at key from.
-func (p *Plan) window(row []float32, s, from int) {
-	first, last := p.seenBy(s)
+func (j *job) window(row []float32, s, from int) {
+	first, last := j.seenBy(s)
 	fill(row[:min(max(first-from, 0), len(row))], minusInf)
 	fill(row[min(max(last+1-from, 0), len(row)):], minusInf)
 }
 
 // seenBy is the first and the last key that a query may see by its position.
-func (p *Plan) seenBy(s int) (first, last int) {
-	first, last = 0, p.s.T-1
-	at := s + p.s.Past
+func (j *job) seenBy(s int) (first, last int) {
+	p := j.r.p
+	first, last = 0, j.end-1
+	at := s + j.r.a.Past
 	if p.s.Causal {
 		last = min(last, at)
 	}
@@ -95,16 +96,18 @@ func (j *job) onlySeen(first, rows int) {
 		if sum := p.t.SumAbs(&y[0], len(y)); sum-sum == 0 {
 			continue
 		}
-		top, sum := minusInf, 0.0
+		sink, sum := j.atFirst()
+		top := sink
 		for t := range p.s.T {
 			top = max(top, j.score(s, t))
 		}
+		sums := float64(sum) * math.Exp(float64(sink)-float64(top))
 		for t := range p.s.T {
-			sum += math.Exp(float64(j.score(s, t)) - float64(top))
+			sums += math.Exp(float64(j.score(s, t)) - float64(top))
 		}
 		clear(y)
 		for t := range p.s.T {
-			w := float32(math.Exp(float64(j.score(s, t))-float64(top)) / sum)
+			w := float32(math.Exp(float64(j.score(s, t))-float64(top)) / sums)
 			if w == 0 || top == minusInf {
 				continue
 			}
@@ -131,6 +134,6 @@ func (j *job) score(s, t int) float32 {
 			p.step(st, &j.r.a.Masks[m], x, j.masks[m]+s*st.Mask.Row+t*st.Mask.Col)
 		}
 	}
-	p.window(x, s, t)
+	j.window(x, s, t)
 	return x[0]
 }

@@ -111,3 +111,31 @@ func peakSums(g *geometry, a ConvArgs) []float64 {
 	}
 	return out
 }
+
+// TestPoolErrorBounds compares averages with float64 likewise.
+func TestPoolErrorBounds(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for name, fill := range kerntest.HardInputs {
+			for i, s := range []PoolSpec{
+				{In: [2]int{17, 19}, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, PadBegin: [2]int{1, 1}, PadEnd: [2]int{1, 1}},
+				{In: [2]int{56, 57}, Kernel: [2]int{56, 57}}, {In: [2]int{1, 900}, Kernel: [2]int{1, 77}, Stride: [2]int{1, 5}},
+			} {
+				for _, kind := range []PoolKind{PoolAverage, PoolAveragePad} {
+					s.Kind, s.Batch, s.Channels = kind, 1, 2
+					p, err := NewPool(s)
+					require.NoError(t, err)
+					in, out := s.In[0]*s.In[1], p.Out()
+					x, y := make([]float32, 2*in), make([]float32, 2*out[0]*out[1])
+					fill(rand.New(rand.NewPCG(uint64(i), 7)), x, make([]float32, len(x)))
+					require.NoError(t, p.Run(nil, x, y, make([]byte, p.Workspace(1)), 1))
+					magnitudes := kerntest.Abs(x)
+					for o, got := range y {
+						at, row, col := o/(out[0]*out[1])*in, o/out[1]%out[0], o%out[1]
+						bound := float64(s.Kernel[0]*s.Kernel[1]+2) * 0x1p-24 * pool64(p, magnitudes[at:][:in], row, col)
+						assert.InDelta(t, pool64(p, x[at:][:in], row, col), got, bound, "%s, case %d, kind %d, output %d", name, i, kind, o)
+					}
+				}
+			}
+		}
+	})
+}

@@ -70,6 +70,7 @@ type Gemm struct {
 	tilesN   int
 	batches  int
 	dots     bool // element by element, see gemm_dot.go
+	directA  bool // A is one row: it is its own panel
 	directB  bool // read full panels of B in place
 	needA    int  // elements the plain operands must have
 	needB    int
@@ -86,6 +87,7 @@ type Gemm struct {
 	clamp    bool
 	after    simd.UnaryOp
 	loopRows bool // the inner loop runs over panels of A
+	far      bool // B is packed, and bound to come from memory, or from the third cache for few rows
 }
 
 // Split divides N items into P parts as evenly as possible; the first Extra parts have
@@ -126,6 +128,8 @@ const (
 	gemmTileCols   = 256
 	gemmDirectRows = 2       // panels of A up to which B is read unpacked
 	gemmDirectSize = 1 << 17 // elements of B up to which it is
+	nearSize       = 1 << 18 // elements of B up to which the second cache holds it from one run to the next, the third eight times as many
+	manyRows       = 4       // rows from which on reading B from the third is no bound
 	maxBatchDims   = 4
 )
 
@@ -255,7 +259,7 @@ func (g *Gemm) tile() {
 	g.tilesN = machine.CeilDiv(g.nPanels, g.tileN)
 	g.tilesM = machine.CeilDiv(g.m.P, g.tileM)
 	kc := g.k.Largest()
-	if !s.ConstA {
+	if g.directA = !s.ConstA && s.M == 1 && (!s.TransA || s.LDA == 1); !s.ConstA && !g.directA {
 		g.shareA = g.batches == 1 && g.tilesN > 1
 		g.packA = machine.RoundUp(kc*g.tileM*t.Mr+machine.SlackFloats, machine.SlackFloats)
 		if g.shareA {
@@ -274,6 +278,7 @@ func (g *Gemm) tile() {
 		g.colBias = t.Nr
 	}
 	g.loopRows = rows <= g.tileN*t.Nr
+	g.far = s.ConstB && (s.K*s.N > nearSize && s.M < manyRows || s.K*s.N > 8*nearSize)
 }
 
 // tileCols is the number of panels of B in a tile of so many rows: as many as

@@ -136,7 +136,7 @@ func (r *gemmRun) Run(i, worker int) {
 		r.dotTile(tn*g.tileN*g.t.Nr, min((tn+1)*g.tileN*g.t.Nr, g.s.N), [4]int{a, b, c, res})
 		return
 	}
-	w := Sweep{T: g.t, Rows: g.m, Cols: g.s.N, LoopRows: g.loopRows}
+	w := Sweep{T: g.t, Rows: g.m, Cols: g.s.N, LoopRows: g.loopRows, Far: g.far}
 	w.U.Ldc, w.U.Ldr, w.U.Lo, w.U.Hi = 4*g.s.LDC, 4*g.s.LDR, g.lo, g.hi
 	w.P0, w.P1 = tm*g.tileM, min((tm+1)*g.tileM, g.m.P)
 	w.Q0, w.Q1 = tn*g.tileN, min((tn+1)*g.tileN, g.nPanels)
@@ -184,6 +184,8 @@ func (r *gemmRun) rowsOf(w *Sweep, buf []float32, off, kb int) {
 	case g.s.ConstA:
 		row, _ := g.m.Part(w.P0)
 		w.A, w.OneA = unsafe.Pointer(r.args.PackedA.At(k0*g.s.M+row*kc)), r.args.PackedA.Unit
+	case g.directA:
+		w.A = machine.Ptr(r.args.A, off+k0)
 	case g.shareA:
 		w.A = machine.Ptr(r.sharedA, (kb*g.tilesM+w.P0/g.tileM)*g.pieceA)
 	default:

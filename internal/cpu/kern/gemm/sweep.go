@@ -19,6 +19,7 @@ type Sweep struct {
 
 	P0, P1, Q0, Q1 int
 	LoopRows       bool // the inner loop runs over panels of A
+	Far            bool // B is read from far away
 
 	A     unsafe.Pointer // panel p0 of the block
 	OneA  bool           // all panels of A are equal: the one at A
@@ -52,6 +53,9 @@ func (w *Sweep) Stages(e *simd.Epilogue, alpha, beta float32, clamp, first, last
 	}
 	if alpha != 1 {
 		u.Flags |= simd.UkAlpha
+	}
+	if w.Far {
+		u.Flags |= simd.UkFar
 	}
 	if !last {
 		return

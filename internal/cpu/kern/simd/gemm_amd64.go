@@ -7,6 +7,11 @@ package simd
 //go:noescape
 func ukAVX2(args *byte, i int)
 
+// ukFarAVX2 is the same for b far away.
+//
+//go:noescape
+func ukFarAVX2(args *byte, i int)
+
 // ukHalfAVX2 computes a tile of i+1 rows by the first vector of a panel.
 //
 //go:noescape
@@ -16,6 +21,11 @@ func ukHalfAVX2(args *byte, i int)
 //
 //go:noescape
 func ukAVX512(args *byte, i int)
+
+// ukFarAVX512 is the same for b far away.
+//
+//go:noescape
+func ukFarAVX512(args *byte, i int)
 
 // ukHalfAVX512 computes a tile of i+1 rows by the first vector of a panel.
 //

@@ -12,16 +12,20 @@ import (
 // Micro calls the micro-kernel of h rows; columns that fit one vector take half of one.
 func (t *Table) Micro(h int, u *UkArgs) {
 	p := (*byte)(unsafe.Pointer(u))
-	half := u.Flags&UkTail != 0 && u.Cols <= t.lanes
+	half, far := u.Flags&UkTail != 0 && u.Cols <= t.lanes, u.Flags&UkFar != 0 && h <= farRows
 	switch {
 	case t.Level == machine.LevelGeneric:
 		microGeneric(h, u)
 	case t.Level == machine.LevelAVX512 && half:
 		ukHalfAVX512(p, h-1)
+	case t.Level == machine.LevelAVX512 && far:
+		ukFarAVX512(p, h-1)
 	case t.Level == machine.LevelAVX512:
 		ukAVX512(p, h-1)
 	case half:
 		ukHalfAVX2(p, h-1)
+	case far:
+		ukFarAVX2(p, h-1)
 	default:
 		ukAVX2(p, h-1)
 	}

@@ -33,7 +33,11 @@ const (
 	UkRes               // residual
 	UkClamp             // clamp to lo, hi
 	UkTail              // only cols columns
+	UkFar               // B is read from far away
 )
+
+// farRows is up to how many rows there are kernels of their own for B far away.
+const farRows = 8
 
 const genericMR, genericNR = 4, 4
 

@@ -47,9 +47,58 @@ func TestErrorBounds(t *testing.T) {
 					assert.InDelta(t, want, y[i], (size+4)*u*math.Abs(want)+1e-44, "RMSNorm of %d, %s", n, name)
 				}
 				softmaxWithin(t, x, y, (size+8)*u)
+				logSoftmaxWithin(t, x, y)
+				reductionsWithin(t, name, x)
 			}
 		}
 	})
+}
+
+func logSoftmaxWithin(t *testing.T, x, y []float32) {
+	top, sum := math.Inf(-1), 0.0
+	for _, v := range x {
+		top = max(top, float64(v))
+	}
+	for _, v := range x {
+		sum += math.Exp(float64(v) - top)
+	}
+	LogSoftmax(nil, y, x, 1, len(x), 1)
+	for i, v := range x {
+		want := float64(v) - top - math.Log(sum)
+		assert.InDelta(t, want, y[i], (float64(2*len(x)+8)+2*math.Abs(want))*0x1p-24, "LogSoftmax of %d", len(x))
+	}
+}
+
+// reductionsWithin reduces x as the rows, and as the columns, of a matrix.
+func reductionsWithin(t *testing.T, name string, x []float32) {
+	for op := ReduceSum; op < numReduce; op++ {
+		for _, cols := range []int{1, 3, 40} {
+			rows := len(x) / cols
+			byRow, byCol := make([]float32, rows), make([]float32, cols)
+			ReduceRows(nil, op, byRow, x, rows, cols, 1)
+			ReduceCols(nil, op, byCol, x[:rows*cols], 1, rows, cols, 1)
+			for r, got := range byRow {
+				assert.InDelta(t, reduce64(op, x[r*cols:], cols, 1), got, reduceBound(op, x[r*cols:], cols, 1), "row %d of %d, op %d, %s", r, cols, op, name)
+			}
+			for c, got := range byCol[:min(cols, rows*cols)] {
+				assert.InDelta(t, reduce64(op, x[c:], rows, cols), got, reduceBound(op, x[c:], rows, cols), "column %d of %d, op %d, %s", c, rows, op, name)
+			}
+		}
+	}
+}
+
+// reduceBound is the stated bound of a reduction of n elements step apart.
+func reduceBound(op ReduceOp, x []float32, n, step int) float64 {
+	size := float64(n)
+	switch op {
+	case ReduceSum, ReduceSumAbs:
+		return size * 0x1p-24 * reduce64(ReduceSumAbs, x, n, step)
+	case ReduceMean:
+		return (size + 1) * 0x1p-24 * reduce64(ReduceSumAbs, x, n, step) / size
+	case ReduceSumSquares:
+		return size * 0x1p-24 * reduce64(ReduceSumSquares, x, n, step)
+	}
+	return 0
 }
 
 func softmaxWithin(t *testing.T, x, y []float32, relative float64) {

@@ -6,6 +6,7 @@ package compiler
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 
 	"github.com/ebitengine/purego"
 )
@@ -55,8 +56,11 @@ func (c *Compiler) Compile(name, source, arch string) (string, error) {
 	if code := c.compile(prog, int32(len(list)), list); code != 0 {
 		return "", fmt.Errorf("%s: nvrtcCompileProgram gives %d:\n%s", name, code, read(prog, c.logSize, c.log))
 	}
-	return read(prog, c.ptxSize, c.ptx), nil
+	return callNumber.ReplaceAllString(read(prog, c.ptxSize, c.ptx), "$1 // callseq"), nil
 }
+
+// callNumber is a comment with a number that goes on counting from one program to the next.
+var callNumber = regexp.MustCompile(`(?m)^(\t[{}]) // callseq [0-9, ]+$`)
 
 // read fetches a text whose size the compiler tells, its closing zero included.
 func read(prog uintptr, size func(uintptr, *uint64) int32, text func(uintptr, *byte) int32) string {

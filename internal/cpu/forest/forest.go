@@ -1,4 +1,6 @@
-package cpu
+// Package forest computes forests of decision trees of the domain ai.onnx.ml, four trees at a time. It knows nothing of
+// how trees are written down and of what becomes of their leaves: that is package ml.
+package forest
 
 import (
 	"math"
@@ -32,15 +34,15 @@ import (
 // which holds for numbers. Samples with a NaN and forests that test for equality
 // walk node by node.
 
-// byAttributes are the kernels that are made from a node's attributes alone, instead of
-// those of the operators' own Prepare.
-var byAttributes = map[ops.Key]func(*ssa.Node) (ops.Kernel, error){
-	{Domain: "ai.onnx.ml", Name: "TreeEnsemble"}:           prepareForest,
-	{Domain: "ai.onnx.ml", Name: "TreeEnsembleRegressor"}:  prepareForest,
-	{Domain: "ai.onnx.ml", Name: "TreeEnsembleClassifier"}: prepareForest,
+// Kernels are the functions that prepare the kernels of nodes from their attributes alone, instead of the operators' own
+// Prepare.
+var Kernels = map[ops.Key]func(*ssa.Node) (ops.Kernel, error){
+	{Domain: "ai.onnx.ml", Name: "TreeEnsemble"}:           prepare,
+	{Domain: "ai.onnx.ml", Name: "TreeEnsembleRegressor"}:  prepare,
+	{Domain: "ai.onnx.ml", Name: "TreeEnsembleClassifier"}: prepare,
 }
 
-func prepareForest(n *ssa.Node) (ops.Kernel, error) { return ml.PrepareForest(n, branchlessSearch) }
+func prepare(n *ssa.Node) (ops.Kernel, error) { return ml.PrepareForest(n, branchlessSearch) }
 
 // branchlessNode is a node in the one form.
 type branchlessNode struct {

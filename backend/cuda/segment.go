@@ -1,0 +1,319 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
+	"github.com/berth-onnx/berth/backend/cuda/internal/lower"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// What a run wants of the device is noted until the host needs a result, and then asked for together. This is a segment: a run of which
+// everything is on the device is one, and a node without a kernel, or a condition that the device computes, begins another.
+//
+//	run   copy in, launch, launch, copy out │ node on the host │ copy in, launch, copy out
+//	      └──────────── segment ──────────┘                     └────── segment ───────┘
+//
+// A segment that comes for the first time is asked for piece by piece. The second time it is recorded as a graph, which is launched then
+// and whenever it comes again. Segments are the same if all addresses are: what the host gives and takes goes through staging memory at
+// places that depend on the order of copies alone, and everything else has its place in the arena. So control flow needs no rule of its
+// own: whatever path a run takes, its segments are known or new ones.
+
+// what a piece of work is.
+type what uint8
+
+const (
+	copiesIn what = iota
+	copiesOut
+	copiesInside
+	launches
+)
+
+// work is a copy, or the launches of a node.
+type work struct {
+	what     what
+	to, from device.Pointer // of copies
+	bytes    int64
+	host     []byte // staging memory of copies from and to the host
+	kernel   *kernel
+	in, out  int       // of launches: how many operands and results
+	node     *ssa.Node // that the launches are for, for errors
+}
+
+// segment is work, and the operands, results and workspaces of its launches one behind the other.
+type segment struct {
+	list     []work
+	operands []kernels.Operand
+}
+
+func (s *segment) clear() {
+	clear(s.list) // so that no kernel is kept
+	s.list, s.operands = s.list[:0], s.operands[:0]
+}
+
+// isSame reports that two segments ask for the same.
+func (s *segment) isSame(o *segment) bool {
+	return slices.Equal(s.operands, o.operands) && slices.EqualFunc(s.list, o.list, func(a, b work) bool {
+		return a.what == b.what && a.to == b.to && a.from == b.from && a.bytes == b.bytes && a.kernel == b.kernel && a.in == b.in && a.out == b.out &&
+			(len(a.host) == 0 || &a.host[0] == &b.host[0])
+	})
+}
+
+// hash finds segments; what has the same hash may differ.
+func (s *segment) hash() uint64 {
+	const prime = 0x9E3779B97F4A7C15
+	h := uint64(len(s.list))
+	mix := func(v uint64) { h = (h ^ v) * prime; h ^= h >> 29 }
+	for i := range s.list {
+		w := &s.list[i]
+		mix(uint64(w.what) + uint64(w.bytes)<<2)
+		mix(uint64(w.to))
+		mix(uint64(w.from))
+	}
+	for _, o := range s.operands {
+		mix(uint64(o.Base))
+	}
+	return h
+}
+
+// recording is a segment that has come before.
+type recording struct {
+	segment
+	graph    device.Graph // nil until it has come twice
+	launches int          // of kernels
+	used     int64        // the run in which it came last
+}
+
+// What a session keeps of segments: so many, and so many pieces of work in all of them.
+const (
+	mostSegments = 512
+	mostWork     = 1 << 16
+)
+
+// recordings are the segments of a session.
+type recordings struct {
+	of   map[uint64]*recording
+	work int // in all of them
+	run  int64
+}
+
+// find is what there is of a segment, noted if there is room; nil if there is none.
+func (r *recordings) find(s *segment) (*recording, error) {
+	key := s.hash()
+	if known := r.of[key]; known != nil && known.isSame(s) {
+		known.used = r.run
+		return known, nil
+	}
+	if len(r.of) >= mostSegments || r.work+len(s.list) > mostWork {
+		if err := r.forget(func(x *recording) bool { return x.used+1 < r.run }); err != nil {
+			return nil, err
+		}
+	}
+	if r.of[key] != nil || len(r.of) >= mostSegments || r.work+len(s.list) > mostWork {
+		return nil, nil
+	}
+	if r.of == nil {
+		r.of = map[uint64]*recording{}
+	}
+	r.of[key] = &recording{segment: segment{slices.Clone(s.list), slices.Clone(s.operands)}, used: r.run}
+	r.work += len(s.list)
+	return nil, nil
+}
+
+// forget gives recordings back.
+func (r *recordings) forget(isOld func(x *recording) bool) (err error) {
+	for key, x := range r.of {
+		if !isOld(x) {
+			continue
+		}
+		if x.graph != nil {
+			err = errors.Join(err, x.graph.Close())
+		}
+		r.work -= len(x.list)
+		delete(r.of, key)
+	}
+	return err
+}
+
+// each makes the launches of a segment and asks for all of its work.
+func (s *segment) each(ctx context.Context, d device.Device) (launched int, err error) {
+	at := 0
+	for i := range s.list {
+		w := &s.list[i]
+		switch w.what {
+		case copiesIn:
+			err = d.CopyIn(w.to, w.host)
+		case copiesOut:
+			err = d.CopyOut(w.host, w.from)
+		case copiesInside:
+			err = d.Copy(w.to, w.from, w.bytes)
+		case launches:
+			n := at + w.in + w.out
+			call := lower.Call{In: s.operands[at : at+w.in], Out: s.operands[at+w.in : n], Scratch: s.operands[n]}
+			at = n + 1
+			err = w.launch(ctx, d, &call)
+			launched += len(w.kernel.plan.Steps)
+		}
+		if err != nil {
+			return launched, errors.Join(err, ctx.Err())
+		}
+	}
+	return launched, nil
+}
+
+// launch launches the kernels of a node.
+func (w *work) launch(ctx context.Context, d device.Device, call *lower.Call) error {
+	for _, step := range w.kernel.plan.Steps {
+		l, err := step(call)
+		if err == nil {
+			l.Context = ctx
+			err = d.Launch(l)
+		}
+		if err != nil && ctx.Err() == nil {
+			return ops.AtNode("run", w.node, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush asks for what has been noted, and waits for it.
+func (m *memory) flush() error {
+	if len(m.now.list) == 0 {
+		return nil
+	}
+	defer m.reset()
+	m.machine.lock.Lock()
+	defer m.machine.lock.Unlock()
+	d := m.machine.dev
+	m.isBusy = true
+	if err := m.perform(d); err != nil {
+		return err
+	}
+	m.stats.Waits++
+	if err := d.Wait(m.ctx); err != nil {
+		return err
+	}
+	m.isBusy = false
+	for _, o := range m.outs {
+		copy(o.to, o.staged)
+	}
+	return m.retire()
+}
+
+// perform asks for what has been noted.
+func (m *memory) perform(d device.Device) error {
+	r, err := m.recordings.find(&m.now)
+	if err != nil {
+		return err
+	}
+	launched := 0
+	switch {
+	case r == nil:
+		launched, err = m.now.each(m.ctx, d)
+	case r.graph == nil:
+		if r.graph, err = d.Capture(func() (err error) { r.launches, err = r.each(m.ctx, d); return err }); err != nil {
+			return err
+		}
+		m.stats.Recorded++
+		fallthrough
+	default:
+		m.stats.Graphs++
+		launched, err = r.launches, r.graph.Run(m.ctx)
+	}
+	m.stats.Launches += launched
+	m.machine.launches.Add(int64(launched))
+	return err
+}
+
+// reset forgets what has been noted.
+func (m *memory) reset() {
+	m.now.clear()
+	clear(m.outs)
+	m.outs, m.chunk, m.filled = m.outs[:0], 0, 0
+}
+
+// settleWork waits for what a run has left behind whose context has ended, and gives up what it has noted.
+func (m *memory) settleWork(ctx context.Context) error {
+	m.reset()
+	m.machine.lock.Lock()
+	defer m.machine.lock.Unlock()
+	if m.isBusy {
+		if err := m.machine.dev.Wait(ctx); err != nil {
+			return err
+		}
+		m.isBusy = false
+	}
+	return m.retire()
+}
+
+// retire gives back what no work uses any more.
+func (m *memory) retire() (err error) {
+	for _, p := range m.retired {
+		err = errors.Join(err, m.machine.dev.Free(p))
+	}
+	m.retired = m.retired[:0]
+	return err
+}
+
+// stagedCopy is what goes from staging memory to the host when a segment is done.
+type stagedCopy struct{ to, staged []byte }
+
+// smallestChunk is the least staging memory that is taken at once.
+const smallestChunk = 64 << 10
+
+// stage gives staging memory for the present segment. The places depend on the sizes that are asked for alone.
+func (m *memory) stage(bytes int64) ([]byte, error) {
+	for ; m.chunk < len(m.staging); m.chunk, m.filled = m.chunk+1, 0 {
+		if chunk := m.staging[m.chunk]; int64(len(chunk))-m.filled >= bytes {
+			at := m.filled
+			m.filled = (at + bytes + 63) &^ 63
+			return chunk[at : at+bytes : at+bytes], nil
+		}
+	}
+	m.machine.lock.Lock()
+	defer m.machine.lock.Unlock()
+	chunk, err := m.machine.dev.AllocHost(max(bytes, smallestChunk))
+	if err != nil {
+		return nil, err
+	}
+	m.staging = append(m.staging, chunk)
+	m.filled = (bytes + 63) &^ 63
+	return chunk[:bytes:bytes], nil
+}
+
+// copyIn notes a copy to the device of what bytes are now.
+func (m *memory) copyIn(to device.Pointer, data []byte) error {
+	staged, err := m.stage(int64(len(data)))
+	if err != nil {
+		return err
+	}
+	copy(staged, data)
+	m.stats.BytesIn += int64(len(data))
+	m.now.list = append(m.now.list, work{what: copiesIn, to: to, bytes: int64(len(data)), host: staged})
+	return nil
+}
+
+// copyOut notes a copy to the host, which is there after flush.
+func (m *memory) copyOut(to []byte, from device.Pointer) error {
+	staged, err := m.stage(int64(len(to)))
+	if err != nil {
+		return err
+	}
+	m.stats.BytesOut += int64(len(to))
+	m.outs = append(m.outs, stagedCopy{to, staged})
+	m.now.list = append(m.now.list, work{what: copiesOut, from: from, bytes: int64(len(to)), host: staged})
+	return nil
+}
+
+// copyInside notes a copy on the device.
+func (m *memory) copyInside(to, from device.Pointer, bytes int64) {
+	m.stats.BytesMoved += bytes
+	m.now.list = append(m.now.list, work{what: copiesInside, to: to, from: from, bytes: bytes})
+}

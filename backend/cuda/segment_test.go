@@ -1,0 +1,318 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/sim"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// calls are what a device is asked for.
+type calls struct{ Launches, Copies, Graphs, Captures, Waits, Allocations int }
+
+// counted is the interpreter with its calls counted; what is asked for while a graph is captured is part of the graph.
+type counted struct {
+	*sim.Device
+	calls     calls
+	capturing bool
+	isDry     bool // graphs do nothing, so that what is left is the work of the host
+}
+
+func (d *counted) add(n *int) {
+	if !d.capturing {
+		*n++
+	}
+}
+
+func (d *counted) Alloc(bytes int64) (device.Pointer, error) {
+	d.add(&d.calls.Allocations)
+	return d.Device.Alloc(bytes)
+}
+
+func (d *counted) AllocHost(bytes int64) ([]byte, error) {
+	d.add(&d.calls.Allocations)
+	return d.Device.AllocHost(bytes)
+}
+
+func (d *counted) CopyIn(to device.Pointer, from []byte) error {
+	d.add(&d.calls.Copies)
+	return d.Device.CopyIn(to, from)
+}
+
+func (d *counted) CopyOut(to []byte, from device.Pointer) error {
+	d.add(&d.calls.Copies)
+	return d.Device.CopyOut(to, from)
+}
+
+func (d *counted) Copy(to, from device.Pointer, bytes int64) error {
+	d.add(&d.calls.Copies)
+	return d.Device.Copy(to, from, bytes)
+}
+
+func (d *counted) Launch(l *device.Launch) error {
+	d.add(&d.calls.Launches)
+	return d.Device.Launch(l)
+}
+
+func (d *counted) Wait(ctx context.Context) error {
+	d.add(&d.calls.Waits)
+	return d.Device.Wait(ctx)
+}
+
+func (d *counted) Capture(ask func() error) (device.Graph, error) {
+	d.add(&d.calls.Captures)
+	d.capturing = true
+	defer func() { d.capturing = false }()
+	g, err := d.Device.Capture(ask)
+	return &countedGraph{g, d}, err
+}
+
+type countedGraph struct {
+	device.Graph
+	device *counted
+}
+
+func (g *countedGraph) Run(ctx context.Context) error {
+	g.device.calls.Graphs++
+	if g.device.isDry {
+		return nil
+	}
+	return g.Graph.Run(ctx)
+}
+
+// since gives the calls since it was last called.
+func (d *counted) since() calls {
+	c := d.calls
+	d.calls = calls{}
+	return c
+}
+
+// Two backends on counted devices of their own; loading the kernels takes a while, so tests share them.
+const (
+	countingName  = "cuda-test-counting"
+	elsewhereName = "cuda-test-elsewhere"
+)
+
+var counting, elsewhere = sync.OnceValues(countedBackend(countingName)), sync.OnceValues(countedBackend(elsewhereName))
+
+// countedBackend registers a backend.
+func countedBackend(name string) func() (*counted, *machine) {
+	return func() (*counted, *machine) {
+		d := &counted{Device: sim.New(sim.Options{Threads: 1})}
+		m := &machine{open: func() (device.Device, error) { return d, nil }}
+		backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, m, fast) })
+		return d, m
+	}
+}
+
+// modelOf is a model in the text form of graphs.
+func modelOf(t testing.TB, text string) *berth.Model {
+	t.Helper()
+	g, err := ssa.ParseGraph("graph \"g\" {\n" + text + "\n}")
+	require.NoError(t, err)
+	m := berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}})
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	return m
+}
+
+// sessionOn is a session of a model on a backend.
+func sessionOn(t testing.TB, m *berth.Model, name string) *berth.Session {
+	t.Helper()
+	p, err := m.Compile(t.Context(), berth.WithBackend(name))
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	return s
+}
+
+// wave is an input that differs by number.
+func wave(number int, shape ...int) *ndarray.Array {
+	a := ndarray.Must(ndarray.Float32, shape...)
+	for i := range a.Len() {
+		a.SetFloat(i, math.Sin(float64(i+7*number)))
+	}
+	return a
+}
+
+// equal compares what a session gives with the reference kernels.
+func equal(t *testing.T, m *berth.Model, in, got map[string]ndarray.Value) {
+	t.Helper()
+	want, err := m.RunValues(t.Context(), in, berth.WithBackend("reference"))
+	require.NoError(t, err)
+	for name, g := range got {
+		w, g := want[name].(*ndarray.Array), g.(*ndarray.Array)
+		require.Equal(t, w.Shape, g.Shape, name)
+		for i := range w.Len() {
+			require.InDelta(t, w.Float(i), g.Float(i), 1e-4*math.Max(1, math.Abs(w.Float(i))), "%s[%d]", name, i)
+		}
+	}
+}
+
+// onDeviceAlone has a kernel for every node, the other graph a node on the host between two on the device.
+const (
+	onDeviceAlone = `in %x: float32[4,4] %p = MatMul(%x, %x) %s = Softmax(%p) %y = MatMul(%s, %x) %z = Exp(%s) out %y, %z`
+	withAnIsland  = `in %x: float32[4,4] const %k: int64[1] = 3 %p = MatMul(%x, %x) %v, %i = TopK(%p, %k) [axis=1] %y = MatMul(%x, %v) out %y`
+)
+
+// TestRunIsOneGraph: when a run's segments have come once, a run is a launch of a graph and a wait for each of them, and nothing else.
+func TestRunIsOneGraph(t *testing.T) {
+	loop := func(condition string) string {
+		return `in %x: float32[4,4] const %n: int64[] = 256 const %t: bool[] = true %y = Loop(%n, %t, %x) {
+			body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[4,4] const %k: float32[] = 0.75 const %most: float32[] = 1000
+			%q = Mul(%p, %k) %r = Softmax(%q) ` + condition + ` } } out %y`
+	}
+	tests := []struct {
+		name, graph string
+		segments    int
+	}{
+		{"all on the device", onDeviceAlone, 1},
+		{"a node on the host", withAnIsland, 2},
+		{"a loop of 256 iterations", loop("out %c, %r"), 1},
+		{"a loop with a condition of the device", loop("%a = ReduceMax(%r) [keepdims=0] %d = Less(%a, %most) out %d, %r"), 256},
+	}
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			d, _ := counting()
+			m := modelOf(t, c.graph)
+			s := sessionOn(t, m, countingName)
+			for run := range 5 {
+				in := map[string]ndarray.Value{"x": wave(run, 4, 4)}
+				d.since()
+				got, err := s.RunValues(t.Context(), in)
+				require.NoError(t, err)
+				equal(t, m, in, got)
+				switch did := d.since(); run {
+				case 0:
+					assert.Equal(t, c.segments, did.Waits)
+					assert.Positive(t, did.Launches)
+				case 1:
+				default:
+					assert.Equal(t, calls{Graphs: c.segments, Waits: c.segments}, did, "run %d", run)
+				}
+				assert.Zero(t, s.DeviceMemory().(*memory).stats.BytesMoved)
+			}
+		})
+	}
+}
+
+// TestStagedOnce: an input may lie elsewhere in each run, and what the caller writes to it after a run changes nothing.
+func TestStagedOnce(t *testing.T) {
+	d, _ := counting()
+	m := modelOf(t, onDeviceAlone)
+	s := sessionOn(t, m, countingName)
+	same := wave(1, 4, 4)
+	for run := range 4 {
+		in := map[string]ndarray.Value{"x": same}
+		if run%2 == 1 {
+			in["x"] = wave(run, 4, 4)
+		}
+		got, err := s.RunValues(t.Context(), in)
+		require.NoError(t, err)
+		equal(t, m, in, got)
+		clear(in["x"].(*ndarray.Array).Data)
+	}
+	assert.Equal(t, 3, d.since().Graphs)
+}
+
+// TestManySegments: a session keeps so many segments, and forgets those that come no more.
+func TestManySegments(t *testing.T) {
+	r := recordings{}
+	make := func(i int) *segment { return &segment{list: []work{{what: copiesInside, to: device.Pointer(i + 1)}}} }
+	for run := range 3 {
+		r.run++
+		for i := range mostSegments + 10 {
+			_, err := r.find(make(run*10000 + i))
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(r.of), mostSegments)
+			require.Equal(t, len(r.of), r.work)
+		}
+	}
+	known, err := r.find(make(20000))
+	require.NoError(t, err)
+	assert.NotNil(t, known, "segments of older runs had to make room")
+	assert.NotEqual(t, make(1).hash(), make(2).hash())
+	large := &segment{}
+	for i := range mostWork + 1 {
+		large.list = append(large.list, work{to: device.Pointer(i)})
+	}
+	for range 2 {
+		known, err = r.find(large)
+		require.NoError(t, err)
+		assert.Nil(t, known, fmt.Sprint(len(large.list), " pieces of work"))
+	}
+}
+
+// TestEndedRun: a run that its context ends leaves the session usable.
+func TestEndedRun(t *testing.T) {
+	counting()
+	m := modelOf(t, onDeviceAlone)
+	s := sessionOn(t, m, countingName)
+	for run := range 4 {
+		ctx, cancel := context.WithCancel(t.Context())
+		if run%2 == 0 {
+			cancel()
+		}
+		in := map[string]ndarray.Value{"x": wave(run, 4, 4)}
+		got, err := s.RunValues(ctx, in)
+		if run%2 == 0 {
+			require.ErrorIs(t, err, context.Canceled)
+		} else {
+			require.NoError(t, err)
+			equal(t, m, in, got)
+		}
+		cancel()
+	}
+}
+
+// longChain is a model of so many nodes, all on the device.
+func longChain(nodes int) string {
+	var text strings.Builder
+	text.WriteString("in %x: float32[64]\n")
+	from := "x"
+	for i := range nodes {
+		to := fmt.Sprintf("v%d", i)
+		fmt.Fprintf(&text, "%%%s = Softmax(%%%s)\n", to, from)
+		from = to
+	}
+	return text.String() + "out %" + from
+}
+
+// TestRunAllocates: a run into the caller's buffers takes no memory of the host either.
+func TestRunAllocates(t *testing.T) {
+	d, _ := counting()
+	s := sessionOn(t, modelOf(t, longChain(20)), countingName)
+	in, out := map[string]ndarray.Value{"x": wave(1, 64)}, map[string]*ndarray.Array{"v19": ndarray.Must(ndarray.Float32, 64)}
+	run := func() { require.NoError(t, s.RunInto(context.Background(), in, out)) }
+	run()
+	run()
+	d.isDry = true
+	defer func() { d.isDry = false }()
+	assert.Zero(t, testing.AllocsPerRun(10, run))
+}
+
+// BenchmarkHost is what a run of 500 nodes costs the host where the device costs nothing.
+func BenchmarkHost(b *testing.B) {
+	d, _ := counting()
+	s := sessionOn(b, modelOf(b, longChain(500)), countingName)
+	in, out := map[string]ndarray.Value{"x": wave(1, 64)}, map[string]*ndarray.Array{"v499": ndarray.Must(ndarray.Float32, 64)}
+	for range 2 {
+		require.NoError(b, s.RunInto(context.Background(), in, out))
+	}
+	d.isDry = true
+	defer func() { d.isDry = false }()
+	for b.Loop() {
+		require.NoError(b, s.RunInto(context.Background(), in, out))
+	}
+}

@@ -1,0 +1,211 @@
+package cuda
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// values are inputs or buffers by name.
+type values = map[string]ndarray.Value
+
+const second = `in %y: float32[4,4] const %w: float32[4,4] = [1, 2, 3, 4, 0, 1, 0, 1, -1, 0, 2, 0, 1, 1, 1, 1] %p = MatMul(%y, %w) %u = Tanh(%p) out %u`
+
+// TestChain: the result of one model is the input of the next; from the host come the first input and to it goes the last result.
+func TestChain(t *testing.T) {
+	d, machine := counting()
+	first, next := modelOf(t, onDeviceAlone), modelOf(t, second)
+	a, b := sessionOn(t, first, countingName), sessionOn(t, next, countingName)
+	x, err := NewTensor(a, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	y, err := NewTensor(a, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	u, err := NewTensor(b, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	for run := range 4 {
+		in := wave(run, 4, 4)
+		require.NoError(t, x.Set(t.Context(), in))
+		d.since()
+		require.NoError(t, RunInto(t.Context(), a, values{"x": x}, values{"y": y}))
+		require.NoError(t, RunInto(t.Context(), b, values{"y": y}, values{"u": u}))
+		if did := d.since(); run > 1 {
+			assert.Equal(t, calls{Graphs: 2, Waits: 2}, did)
+		}
+		for _, s := range []*berth.Session{a, b} {
+			stats := s.DeviceMemory().(*memory).stats
+			assert.Zero(t, stats.BytesIn+stats.BytesOut, "copied to or from the host: %s", stats.String())
+			assert.EqualValues(t, 64, stats.BytesMoved, "the result")
+		}
+		got, err := y.Get(t.Context())
+		require.NoError(t, err)
+		equal(t, first, values{"x": in}, values{"y": got})
+		last, err := u.Get(t.Context())
+		require.NoError(t, err)
+		equal(t, next, values{"y": got}, values{"u": last})
+	}
+	for _, tensor := range []*Tensor{x, y, u} {
+		assert.Same(t, tensor, machine.tensor(tensor.shadow.Data))
+		require.NoError(t, tensor.Close())
+		assert.Nil(t, machine.tensor(tensor.shadow.Data))
+	}
+}
+
+// TestTensorIsOwn: a result in a tensor is not changed by later runs that are not given it.
+func TestTensorIsOwn(t *testing.T) {
+	counting()
+	m := modelOf(t, onDeviceAlone)
+	s := sessionOn(t, m, countingName)
+	y, err := NewTensor(s, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	z := ndarray.Must(ndarray.Float32, 4, 4)
+	in := values{"x": wave(1, 4, 4)}
+	require.NoError(t, RunInto(t.Context(), s, in, values{"y": y, "z": z}))
+	require.NoError(t, RunInto(t.Context(), s, values{"x": wave(2, 4, 4)}, values{"z": ndarray.Must(ndarray.Float32, 4, 4)}))
+	got, err := y.Get(t.Context())
+	require.NoError(t, err)
+	equal(t, m, in, values{"y": got, "z": z})
+}
+
+// TestTensorPaths: tensors that nodes on the host read, that are results as they are, twice, and inputs and results of one run.
+func TestTensorPaths(t *testing.T) {
+	tests := []struct{ name, graph string }{
+		{"read on the host", withAnIsland},
+		{"an input as a result", `in %x: float32[4,4] %y = Identity(%x) out %y`},
+		{"a result twice", `in %x: float32[4,4] %a = Exp(%x) %y = Identity(%a) %z = Identity(%a) out %y, %z`},
+		{"a view of an input", `in %x: float32[4,4] const %s: int64[2] = [4, 4] const %f: int64[1] = 16 %a = Reshape(%x, %f) %b = Neg(%a) %y = Reshape(%b, %s) out %y`},
+		{"of a loop", `in %x: float32[4,4] const %n: int64[] = 3 %y = Loop(%n, _, %x) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[4,4] %q = Neg(%p) out %c, %q } } out %y`},
+		{"of unknown size", `in %x: float32[4,4] %n = NonZero(%x) %y = Cast(%n) [to=1] out %y`},
+	}
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			counting()
+			m := modelOf(t, c.graph)
+			s := sessionOn(t, m, countingName)
+			for run := range 3 {
+				in := wave(run+1, 4, 4)
+				want, err := m.RunValues(t.Context(), values{"x": in}, berth.WithBackend("reference"))
+				require.NoError(t, err)
+				x, err := NewTensor(s, ndarray.Float32, 4, 4)
+				require.NoError(t, err)
+				require.NoError(t, x.Set(t.Context(), in))
+				buffers := values{}
+				for name, v := range want {
+					buffers[name], err = NewTensor(s, ndarray.Float32, v.(*ndarray.Array).Shape...)
+					require.NoError(t, err)
+				}
+				require.NoError(t, RunInto(t.Context(), s, values{"x": x}, buffers))
+				for name, b := range buffers {
+					got, err := b.(*Tensor).Get(t.Context())
+					require.NoError(t, err)
+					equal(t, m, values{"x": in}, values{name: got})
+				}
+				if run == 2 && len(want) == 1 && slices.Equal(buffers["y"].(*Tensor).Shape(), x.Shape()) { // a state: the input becomes the result
+					require.NoError(t, RunInto(t.Context(), s, values{"x": x}, values{"y": x}))
+					got, err := x.Get(t.Context())
+					require.NoError(t, err)
+					equal(t, m, values{"x": in}, values{"y": got})
+				}
+			}
+		})
+	}
+}
+
+// TestTensorErrors: what cannot be, by its kind.
+func TestTensorErrors(t *testing.T) {
+	counting()
+	elsewhere()
+	m := modelOf(t, onDeviceAlone)
+	s, other := sessionOn(t, m, countingName), sessionOn(t, m, elsewhereName)
+	host := sessionOn(t, m, "cpu")
+	make := func(s *berth.Session, dt ndarray.DType, shape ...int) *Tensor {
+		x, err := NewTensor(s, dt, shape...)
+		require.NoError(t, err)
+		if dt == ndarray.Float32 {
+			require.NoError(t, x.Set(t.Context(), ndarray.Must(dt, shape...)))
+		}
+		return x
+	}
+	x, y := make(s, ndarray.Float32, 4, 4), make(s, ndarray.Float32, 4, 4)
+	closed := make(s, ndarray.Float32, 4, 4)
+	require.NoError(t, closed.Close())
+	empty := make(s, ndarray.Int32, 4)
+	used := make(s, ndarray.Float32, 4, 4)
+	require.NoError(t, used.claim(""))
+
+	run := func(s *berth.Session, in, out ndarray.Value) error {
+		return RunInto(t.Context(), s, values{"x": in}, values{"y": out})
+	}
+	_, noSession := NewTensor(nil, ndarray.Float32)
+	_, onHost := NewTensor(host, ndarray.Float32, 4, 4)
+	_, text := NewTensor(s, ndarray.String, 4)
+	_, noValue := empty.Get(t.Context())
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"no session", noSession, "does not run on a device"},
+		{"a session on the host", onHost, "does not run on a device"},
+		{"strings", text, "elements of type string"},
+		{"a run on the host", run(host, x, y), "does not run on a device"},
+		{"another device", run(other, x, y), `for "x": it lies on another device`},
+		{"a buffer on another device", run(s, x, make(other, ndarray.Float32, 4, 4)), `for "y": it lies on another device`},
+		{"a closed one", run(s, closed, y), "it is closed"},
+		{"a closed buffer", run(s, x, closed), "it is closed"},
+		{"closed twice", closed.Close(), "it is closed"},
+		{"no value", run(s, empty, y), `for "x": it has no value`},
+		{"no value to get", noValue, "it has no value"},
+		{"in use", run(s, used, y), "another run or call is using it"},
+		{"a nil one", run(s, (*Tensor)(nil), y), "not made by NewTensor"},
+		{"a zero one", run(s, &Tensor{}, y), "not made by NewTensor"},
+		{"no array", run(s, x, &ndarray.Sequence{}), "got a sequence"},
+		{"another shape", x.Set(t.Context(), ndarray.Must(ndarray.Float32, 16)), "it is float32[4,4], got float32[16]"},
+		{"another type", x.Set(t.Context(), ndarray.Must(ndarray.Int32, 4, 4)), "got int32[4,4]"},
+	} {
+		var e *TensorError
+		if assert.ErrorAs(t, c.err, &e, c.name) {
+			assert.ErrorContains(t, c.err, c.want, c.name)
+		}
+	}
+	var input *berth.InputError
+	require.ErrorAs(t, run(s, make(s, ndarray.Float32, 4, 5), y), &input)
+	_, err := s.RunValues(t.Context(), values{"x": x})
+	require.ErrorAs(t, err, &input, "a tensor outside RunInto")
+	_, err = m.RunValues(t.Context(), values{"x": x})
+	require.ErrorAs(t, err, &input)
+	var output *berth.OutputError
+	require.ErrorAs(t, run(s, x, empty), &output)
+	require.NoError(t, run(s, x, y), "tensors are free again after errors")
+	var full *MemoryError
+	_, err = NewTensor(s, ndarray.Float32, 1<<20, 1<<20)
+	require.ErrorAs(t, err, &full)
+}
+
+// TestUnreachableTensor: the memory of a tensor that nobody has any more is given back.
+func TestUnreachableTensor(t *testing.T) {
+	d, machine := counting()
+	s := sessionOn(t, modelOf(t, onDeviceAlone), countingName)
+	free := func() int64 {
+		machine.lock.Lock()
+		defer machine.lock.Unlock()
+		n, _, err := d.Memory()
+		require.NoError(t, err)
+		return n
+	}
+	before := free()
+	func() {
+		x, err := NewTensor(s, ndarray.Float32, 4, 4)
+		require.NoError(t, err)
+		require.NoError(t, x.Set(t.Context(), wave(1, 4, 4)))
+		require.NoError(t, RunInto(t.Context(), s, values{"x": x}, nil))
+	}()
+	assert.Eventually(t, func() bool { runtime.GC(); return free() >= before }, 10*time.Second, time.Millisecond)
+	require.NoError(t, RunInto(t.Context(), s, values{"x": wave(1, 4, 4)}, nil))
+}

@@ -1,0 +1,157 @@
+package npy
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sbinet/npyio"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+const (
+	magic = "\x93NUMPY"
+
+	// mostHeader is how long a header may be, in bytes. NumPy refuses 10,000.
+	mostHeader = 1 << 16
+
+	// piece is how much is read before the context is looked at again, in bytes: a multiple of every element's size.
+	piece = 1 << 20
+)
+
+// Header is what stands before the elements.
+type Header struct {
+	DType       ndarray.DType
+	Shape       []int
+	ColumnMajor bool // the first index changes fastest (Fortran's order)
+}
+
+// Read reads a .npy file of size bytes. check, which may be nil, refuses an array by its header, before memory is taken. What
+// follows the elements is not read. An array beyond the budget of the context is an [ndarray.Budget]'s error.
+func Read(ctx context.Context, r io.Reader, size int64, check func(Header) error) (*ndarray.Array, error) {
+	return read(ctx, bufio.NewReaderSize(r, mostHeader), size, check)
+}
+
+func read(ctx context.Context, r *bufio.Reader, size int64, check func(Header) error) (*ndarray.Array, error) {
+	h, length, err := readHeader(r)
+	if err != nil {
+		return nil, err
+	}
+	n, err := ndarray.ByteSize(h.DType, h.Shape)
+	if err != nil {
+		return nil, fmt.Errorf("shape %v is too large", h.Shape)
+	}
+	if check != nil {
+		if err := check(h); err != nil {
+			return nil, err
+		}
+	}
+	short := fmt.Errorf("the file ends before its %d bytes of elements", n)
+	if int64(n) > size-length {
+		return nil, short
+	}
+	a, err := ndarray.NewIn(ndarray.BudgetOf(ctx), h.DType, h.Shape...)
+	if err != nil {
+		return nil, err
+	}
+	if h.ColumnMajor && len(h.Shape) > 1 {
+		err = readColumns(ctx, r, a)
+	} else {
+		err = readPieces(ctx, r, a.Data)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = short
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.DType == ndarray.Bool {
+		for i, b := range a.Data {
+			a.Data[i] = min(b, 1)
+		}
+	}
+	return a, nil
+}
+
+// readPieces fills data.
+func readPieces(ctx context.Context, r io.Reader, data []byte) error {
+	for len(data) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(data), piece)
+		if _, err := io.ReadFull(r, data[:n]); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// readColumns fills an array with elements whose first index changes fastest.
+func readColumns(ctx context.Context, r io.Reader, a *ndarray.Array) error {
+	size := a.DType.Size()
+	strides, step := make([]int, len(a.Shape)), size
+	for i := len(a.Shape) - 1; i >= 0; i-- {
+		strides[i] = step
+		step *= a.Shape[i]
+	}
+	at, to := make([]int, len(a.Shape)), 0 // index of the next element, and where it belongs
+	buf := make([]byte, min(piece, len(a.Data)))
+	for left := len(a.Data); left > 0; {
+		b := buf[:min(len(buf), left)]
+		if err := readPieces(ctx, r, b); err != nil {
+			return err
+		}
+		left -= len(b)
+		for ; len(b) > 0; b = b[size:] {
+			copy(a.Data[to:to+size], b)
+			for i := range at {
+				at[i]++
+				to += strides[i]
+				if at[i] < a.Shape[i] {
+					break
+				}
+				to -= at[i] * strides[i]
+				at[i] = 0
+			}
+		}
+	}
+	return nil
+}
+
+// readHeader reads what stands before the elements, and how many bytes that is. The library takes memory for as long a header as
+// a file claims to have, and panics on some damaged ones.
+func readHeader(r *bufio.Reader) (h Header, length int64, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the NumPy header is damaged")
+		}
+	}()
+	start, err := r.Peek(12)
+	if err != nil || !strings.HasPrefix(string(start), magic) {
+		return h, 0, errors.New("no NumPy file: it does not begin with NUMPY and a header")
+	}
+	if length = 10 + int64(binary.LittleEndian.Uint16(start[8:])); start[6] > 1 {
+		length = 12 + int64(binary.LittleEndian.Uint32(start[8:]))
+	}
+	if length > mostHeader {
+		return h, 0, fmt.Errorf("the NumPy header is said to have %d bytes", length)
+	}
+	nr, err := npyio.NewReader(r)
+	if err != nil {
+		return h, 0, err
+	}
+	d := nr.Header.Descr
+	for _, t := range types {
+		if t.descr == d.Type {
+			return Header{t.dt, d.Shape, d.Fortran}, length, nil
+		}
+	}
+	return h, 0, fmt.Errorf("NumPy type %q is not supported", d.Type)
+}
