@@ -76,6 +76,7 @@ type app struct {
 	timeout     time.Duration
 	ctx         context.Context // of the command, for opening models
 	cancel      func()          // ends watching the context, and the timeout's timer
+	collect     func()          // ends the delay of the collector: the model is compiled
 	temporary   *folders
 
 	dataRoot string
@@ -170,7 +171,8 @@ func (a *app) execute(ctx context.Context, args []string) (err error) {
 	}()
 	debug.SetPanicOnFault(true) // a file that is cut short while it is read is an error
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
-	defer delayCollector()()
+	a.collect = delayCollector()
+	defer a.collect()
 	a.cancel = func() {}
 	defer func() { a.cancel() }()
 	root := a.root()

@@ -122,7 +122,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	}
 	res := benchJSON{Model: model, Threads: a.threads, LoadNanos: (opened + p.CompileTime()).Nanoseconds(), CompileNanos: p.CompileTime().Nanoseconds(),
 		ArenaBytes: p.Plan().ArenaBytes, WeightsBytes: p.Plan().WeightBytes, PackedBytes: m.PackedBytes(), StartRSS: startRSS}
-	if err := timeRuns(ctx, sess, args, f.seconds, &res); err != nil {
+	if err := a.timeRuns(ctx, sess, args, f.seconds, &res); err != nil {
 		return err
 	}
 	if f.profile {
@@ -184,7 +184,7 @@ func (a *app) firstRun(ctx context.Context, m *berth.Model, have map[string]ndar
 	return p, s, args, err
 }
 
-func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, seconds float64, res *benchJSON) error {
+func (a *app) timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, seconds float64, res *benchJSON) error {
 	warm := time.Now()
 	for i := 0; i < 3 || i < 20 && time.Since(warm) < 200*time.Millisecond; i++ {
 		if _, err := s.Run(ctx, args); err != nil {
@@ -193,6 +193,13 @@ func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, secon
 	}
 	ts := make([]int64, 0, 1<<16)
 	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := s.Run(ctx, args); err != nil {
+		return err
+	}
+	if runtime.ReadMemStats(&after); after.Mallocs > before.Mallocs {
+		a.collect() // what the runs leave comes on top of what compiling left
+	}
 	if runtime.ReadMemStats(&before); before.NumGC > 0 { // else the first collection is far away, see delayCollector
 		runtime.GC()
 		runtime.ReadMemStats(&before)

@@ -122,7 +122,7 @@ func (a *app) compareWith(ctx context.Context, r *rival, x subject, seconds floa
 	var peak int64
 	for range compareRounds {
 		var one benchJSON
-		if err := timeRuns(ctx, x.sess, x.args, seconds/compareRounds, &one); err != nil {
+		if err := a.timeRuns(ctx, x.sess, x.args, seconds/compareRounds, &one); err != nil {
 			return err
 		}
 		ours = append(ours, one.MedianNanos)
