@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -30,6 +31,9 @@ type PlanRow struct {
 	ArenaBytes int64 // intermediates and outputs, 64-byte aligned, no workspace
 	Buffers    int   // pieces of memory that were placed
 	Scratch    int64 // the largest kernel workspace; see [CompareOptions]
+	// Backend is the device whose arena is planned, that of the program which runs there: operators joined
+	// in kernels, workspaces included. Empty for the model's own plan.
+	Backend    string
 	LowerBound int64
 	Proven     bool
 	// OrderBound: no plan needs less in any order of the nodes. 0 if that was not
@@ -74,6 +78,9 @@ func (r PlanRow) Options() (opts []Option, runs bool) {
 	if r.parallelSafe {
 		opts = append(opts, WithParallelSafe())
 	}
+	if r.Backend != "" {
+		opts = append(opts, WithBackend(r.Backend))
+	}
 	return opts, true
 }
 
@@ -104,7 +111,7 @@ type CompareOptions struct {
 // planners. Each plan is verified twice before it is reported, by geometry and by
 // replaying the program. With [WithParallelSafe] the plans, and the bounds, are for
 // every order of the nodes at once: the heaviest set of values that are live together
-// in some order.
+// in some order. With [WithBackend] for a device, the plans are those of the program that runs there; see [PlanRow.Backend].
 func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) (rows []PlanRow, err error) {
 	_, err = usingContext(ctx, m.lifetime(), func() (struct{}, error) {
 		rows, err = m.compare(ctx, co, newConfig(opts))
@@ -118,6 +125,10 @@ func (m *Model) compare(ctx context.Context, co CompareOptions, c config) ([]Pla
 		co.InPlace = []bool{!c.noInPlace}
 	}
 	t := newComparison(c.memory.In(ctx), co, c)
+	if err := t.findDevice(); err != nil {
+		return nil, err
+	}
+	t.model = m
 	orders, err := t.orders(m)
 	if err != nil {
 		return nil, err
@@ -127,7 +138,7 @@ func (m *Model) compare(ctx context.Context, co CompareOptions, c config) ([]Pla
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 && co.Workspace {
+		if i == 0 && co.Workspace && t.device == nil {
 			if t.scratch, err = c.workspace(ctx, g); err != nil {
 				return nil, err
 			}
@@ -148,6 +159,8 @@ func (t *comparison) orders(m *Model) ([]string, error) {
 		return t.co.Schedules, nil
 	case t.c.parallelSafe: // one plan for all orders
 		return []string{fileOrder}, nil
+	case t.device != nil: // orders are those of the model's nodes before they are joined
+		return Schedules()[:1], nil
 	}
 	searched, err := t.graph(m, Schedules()[0])
 	if err != nil {
@@ -170,6 +183,13 @@ func (t *comparison) graph(m *Model, sched string) (*ssa.Graph, error) {
 	if g := t.graphs[sched]; g != nil {
 		return g, nil
 	}
+	if t.device != nil {
+		how := t.c
+		how.schedule = sched
+		g, err := m.lower(t.ctx, &how)
+		t.graphs[sched] = g
+		return g, withCause(t.ctx, err)
+	}
 	g, best, err := m.foldedGraph(t.ctx, &t.c, sched, t.co.Folded)
 	if err != nil {
 		return nil, err
@@ -185,6 +205,8 @@ type comparison struct {
 	co       CompareOptions
 	c        config
 	scratch  int64
+	model    *Model
+	device   backend.Remote        // nil: the model's own plans
 	graphs   map[string]*ssa.Graph // by order
 	problems int                   // so far
 	best     *schedule.Result      // of the search for the best order, if there was one
@@ -231,7 +253,17 @@ func (t *comparison) order(g *ssa.Graph, sched string) error {
 
 // problem lays a graph out. The row has what all its plans share.
 func (t *comparison) problem(g *ssa.Graph, sched string, how config) (placing, PlanRow, error) {
-	prob, row, err := planProblem(t.ctx, g, &how)
+	var spaces map[*ssa.Node]int64
+	if t.device != nil {
+		var err error
+		if g, spaces, err = t.lowered(how, sched); err != nil {
+			return placing{}, PlanRow{}, err
+		}
+	}
+	prob, row, err := planProblem(t.ctx, g, &how, spaces)
+	if t.device != nil {
+		row.Backend = t.c.backend
+	}
 	row.Schedule, row.Scratch, row.problem = sched, t.scratch, t.problems
 	t.problems++
 	return prob, row, err
@@ -262,7 +294,9 @@ func (t *comparison) timed(row PlanRow, fill func(ctx context.Context, row *Plan
 // unshared adds the row in which every tensor, views and in-place results included, has memory of its own. The bound of the
 // folded problem, whose number is given, holds for it, too.
 func (t *comparison) unshared(g *ssa.Graph, sched string, folded int) error {
-	prob, row, err := t.problem(g, sched, config{compileOptions: compileOptions{noInPlace: true, noMerge: true, copyViews: true, parallelSafe: t.c.parallelSafe}})
+	how := t.c
+	how.noInPlace, how.noMerge, how.copyViews = true, true, true
+	prob, row, err := t.problem(g, sched, how)
 	if err != nil {
 		return err
 	}
@@ -299,7 +333,7 @@ func (t *comparison) finish() []PlanRow {
 
 // boundsOrders reports a row whose plan is of the kind that the search for an order bounds.
 func (t *comparison) boundsOrders(r *PlanRow) bool {
-	return !t.c.parallelSafe && r.InPlace && !r.copyViews && !r.Rule && r.LowerBound > 0
+	return !t.c.parallelSafe && r.Backend == "" && r.InPlace && !r.copyViews && !r.Rule && r.LowerBound > 0
 }
 
 // fileOrder is the schedule that leaves a model as it is.
@@ -377,7 +411,36 @@ func (c *config) workspace(ctx context.Context, g *ssa.Graph) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return program.Workspace(ctx, g, be, c.threads, c.memory), nil
+	return largest(program.Workspaces(ctx, g, be, c.threads, c.memory)), nil
+}
+
+func largest(spaces map[*ssa.Node]int64) (most int64) {
+	for _, n := range spaces {
+		most = max(most, n)
+	}
+	return most
+}
+
+// findDevice notes the backend if it is a device, whose plans are those of lowered graphs.
+func (t *comparison) findDevice() error {
+	be, err := t.c.backendOf()
+	if d, ok := be.(backend.Remote); ok && err == nil {
+		t.device = d
+		return d.Ready(t.ctx)
+	}
+	return err
+}
+
+// lowered is the graph that runs on the device in an order, with its workspaces.
+func (t *comparison) lowered(how config, sched string) (*ssa.Graph, map[*ssa.Node]int64, error) {
+	how.schedule, how.dump = sched, nil
+	g, err := t.model.lower(t.ctx, &how)
+	if err != nil {
+		return nil, nil, withCause(t.ctx, err)
+	}
+	spaces := program.Workspaces(t.ctx, g, t.device, how.threads, how.memory)
+	t.scratch = largest(spaces)
+	return g, spaces, t.device.Ready(t.ctx)
 }
 
 // placing is the planning problem of a graph, and the second verifier of its plans, after geometry: the program is replayed
@@ -388,10 +451,13 @@ type placing struct {
 	verify     func(*planner.Solution) (parallelSafe bool, err error)
 }
 
-// planProblem makes the planning problem of a graph without kernels. The row has what
-// all plans of the problem share.
-func planProblem(ctx context.Context, g *ssa.Graph, c *config) (placing, PlanRow, error) {
-	lo, fo := liveness.Options{CopyViews: c.copyViews, AnyOrder: c.parallelSafe}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noMerge}
+// planProblem makes the planning problem of a graph, without workspaces if spaces is nil and as a device needs it if not. The row has
+// what all plans of the problem share.
+func planProblem(ctx context.Context, g *ssa.Graph, c *config, spaces map[*ssa.Node]int64) (placing, PlanRow, error) {
+	lo, fo := liveness.Options{CopyViews: c.copyViews, AnyOrder: c.parallelSafe}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noMerge, NoSmaller: spaces != nil}
+	if spaces != nil {
+		lo.Scratch = func(n *ssa.Node) int64 { return spaces[n] }
+	}
 	st, err := inplace.State(ctx, g, lo, fo)
 	if err != nil {
 		return placing{}, PlanRow{}, withCause(ctx, err)
@@ -486,7 +552,7 @@ func (m *Model) writeInstance(ctx context.Context, w io.Writer, c config) error 
 	if err != nil {
 		return err
 	}
-	prob, _, err := planProblem(ctx, g, &c)
+	prob, _, err := planProblem(ctx, g, &c, nil)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,52 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
+	"github.com/berth-onnx/berth/testmodels"
 )
+
+// TestComparison: the plans of a comparison for the device are those of the programs that run there.
+func TestComparison(t *testing.T) {
+	workspaces := 0
+	for _, name := range []string{"unet", "loop-conv", "capture-if", "lstm", "encoder"} {
+		mod, err := testmodels.Build(name)
+		require.NoError(t, err)
+		m := berth.FromModule(mod)
+		sizes := []berth.Option{berth.WithBackend(SimName)}
+		for _, dim := range map[string][]string{"encoder": {"N", "S"}, "lstm": {"S"}}[name] {
+			sizes = append(sizes, berth.WithDim(dim, 7))
+		}
+		for _, safe := range []bool{false, true} {
+			opts := sizes
+			if safe {
+				opts = append(opts[:len(opts):len(opts)], berth.WithParallelSafe())
+			}
+			rows, err := m.Compare(t.Context(), berth.CompareOptions{Planners: []string{"pool", "dsatur", "auto"}, InPlace: []bool{true, false}, Others: !safe}, opts...)
+			require.NoError(t, err, name)
+			compared := 0
+			for _, r := range rows {
+				require.NoError(t, r.Err, "%s, %s", name, r.Planner)
+				how, runs := r.Options()
+				if !runs {
+					continue
+				}
+				assert.Equal(t, SimName, r.Backend)
+				p, err := m.Compile(t.Context(), append(how, sizes...)...)
+				require.NoError(t, err)
+				plan := p.Plan()
+				assert.Equal(t, []any{plan.ArenaBytes, plan.ScratchBytes, plan.Blocks, plan.Proven}, []any{r.ArenaBytes, r.Scratch, r.Buffers, r.Proven}, "%s, %s", name, r.Planner)
+				assert.LessOrEqual(t, plan.LowerBound, r.LowerBound)
+				s, err := p.NewSession()
+				require.NoError(t, err)
+				assert.Equal(t, r.ArenaBytes, s.DeviceMemory().(*memory).bytes, "%s, %s", name, r.Planner)
+				compared++
+				workspaces += min(1, int(r.Scratch))
+			}
+			assert.GreaterOrEqual(t, compared, 6)
+		}
+		require.NoError(t, m.Close())
+	}
+	assert.Positive(t, workspaces)
+}
 
 // oneNode is a model of one node, "Operator" or "domain/Operator", whose first operand is its input; others are constants, absent where nil.
 func oneNode(op string, results int, operands []*ndarray.Array, attrs ...ssa.Attr) *berth.Model {

@@ -31,6 +31,7 @@ type compareFlags struct {
 	budget   time.Duration
 	write    string
 	train    string
+	backend  string
 
 	budgetGiven bool // so that searches may use all of it
 }
@@ -50,6 +51,8 @@ const compareLong = "Compare plans the model with every planner (or the one give
 	"run really wrote into it.\n" +
 	"--tape-machine also makes the model one of Gorgonia's expression graphs and measures passes in\n" +
 	"Gorgonia's tapeMachine and in the planned machine of this module, the kernels being the same.\n" +
+	"--backend cuda, or cuda-sim where there is no GPU, plans the arena on the device instead, of the program that runs there: operators\n" +
+	"joined in kernels, workspaces included. Both verifiers judge that; with --run and cuda-sim the interpreter of PTX does too.\n" +
 	"A bare instance counts bytes as given; its columns are id, lower, upper, size and, if need be,\n" +
 	"alignment and gaps.\n" +
 	"--train compares a step of training with a loss, within budgets of memory: what of the way forward is not kept\n" +
@@ -89,6 +92,7 @@ func (a *app) compareCmd() *cobra.Command {
 	c.Flags().StringVar(&f.inPlace, "in-place", "on", "results over operands, and operands made inside concatenations: on, off or both")
 	c.Flags().DurationVar(&f.budget, "budget", defaultBudget, "time for each planner; 0 is as long as it takes; exact uses all that is given, by default a fixed amount of work")
 	c.Flags().StringVar(&f.train, "train", "", "compare a step of training instead, with a loss: "+strings.Join(slices.Sorted(maps.Keys(losses)), ", "))
+	backendFlag(c, &f.backend)
 	c.Flags().StringVar(&f.write, "write-instance", "", "also write the model's placement problem, with a plan, as an instance file")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a header line")
 	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
@@ -112,6 +116,8 @@ func (f *compareFlags) check(a *app, inPlaceGiven bool) error {
 		return usagef("--train compares planners and budgets of a model's step; it takes none of the flags that choose other rows or forms")
 	case f.train != "" && losses[f.train] == nil:
 		return usagef("--train %s is no loss%s", f.train, didYouMean(f.train, slices.Sorted(maps.Keys(losses))))
+	case f.write != "" && f.backend != "cpu":
+		return usagef("--write-instance writes the model's own placement problem, which no backend changes; leave --backend out")
 	case f.capacity < 0 || f.capacity > 0 && !bare:
 		return usagef("--capacity %d: want bytes, for a bare instance (--instance)", f.capacity)
 	case f.budget < 0:
@@ -119,7 +125,7 @@ func (f *compareFlags) check(a *app, inPlaceGiven bool) error {
 	case f.csv && f.markdown || a.json && (f.csv || f.markdown):
 		return usagef("only one of --json, --csv and --markdown can be printed")
 	}
-	return nil
+	return checkBackend(f.backend)
 }
 
 // defaultBudget is the time each planner gets. Only on problems of tens of thousands
@@ -172,7 +178,7 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	if err := a.checkSeed(m, have); err != nil {
 		return err
 	}
-	rows, err := m.Compare(ctx, co, opts...)
+	rows, err := m.Compare(ctx, co, append(opts, berth.WithBackend(f.backend))...)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
 		return err
@@ -184,7 +190,7 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 		}
 	}
 	if f.run && ctx.Err() == nil {
-		if err := a.runRows(ctx, m, have, out); err != nil {
+		if err := a.runRows(ctx, m, have, out, f.backend); err != nil {
 			return err
 		}
 	}
@@ -287,7 +293,7 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 }
 
 // runRows runs the model once per row and compares outputs with the first.
-func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, rows planRows) error {
+func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, rows planRows, backend string) error {
 	shapes := a.bindShapes(m, have)
 	in, err := a.randomInputs(m, shapes, have)
 	if err != nil {
@@ -300,7 +306,7 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarr
 		if r.Err != nil || !runs {
 			continue
 		}
-		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, a.kernels()))
+		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, a.kernels(), []berth.Option{berth.WithBackend(backend)}))
 		if p != nil {
 			r.ProgramBytes = p.Plan().ArenaBytes
 		}
@@ -316,7 +322,9 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarr
 				want[name] = ndarray.CloneValue(v)
 			}
 		}
-		r.WrittenBytes = s.Written()
+		if r.Backend == "" { // a device's arena is not that of the host
+			r.WrittenBytes = s.Written()
+		}
 		r.compare(m, got, want)
 	}
 	return nil

@@ -24,7 +24,7 @@ var rowFields = []string{"planner", "schedule", "arena_bytes", "scratch_bytes", 
 var objectFields = []string{"model", "version", "sha256", "shapes", "seed", "planners"}
 
 // csvFields are the columns of a CSV file: the oldest ones first.
-var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes", "fits", "live_bytes", "run_ns", "version", "sha256", "shapes", "seed"})
+var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes", "fits", "live_bytes", "run_ns", "backend", "version", "sha256", "shapes", "seed"})
 
 // checkPlannerRows checks the rows of a comparison with all planners.
 func checkPlannerRows(t *testing.T, rows any, more ...string) {
@@ -100,6 +100,34 @@ func TestCompareRun(t *testing.T) {
 		assert.Positive(t, r.(map[string]any)["measured_bytes"])
 		assert.GreaterOrEqual(t, r.(map[string]any)["program_bytes"], r.(map[string]any)["measured_bytes"])
 	}
+}
+
+// TestCompareDevice: with --backend of a device the arena is the one there, in every form; runs write into no other.
+func TestCompareDevice(t *testing.T) {
+	const model = "builtin:loop-conv"
+	rows := object(t, ok(t, "compare", model, "--json", "--run", "--backend", "cuda-sim"))["planners"].([]any)
+	checkPlannerRows(t, rows, "backend", "outputs", "program_bytes")
+	for _, r := range rows {
+		row := r.(map[string]any)
+		assert.Equal(t, []any{"cuda-sim", "same outputs"}, []any{row["backend"], row["outputs"]})
+		assert.NotContains(t, row, "measured_bytes")
+		if row["planner"] != "naive" { // which may fold as others do in a program
+			assert.Equal(t, row["program_bytes"], row["arena_bytes"], row["planner"])
+		}
+	}
+	inspected := object(t, ok(t, "inspect", model, "--json", "--backend", "cuda-sim"))["device"].(map[string]any)
+	assert.Equal(t, inspected["arena_bytes"], rows[len(rows)-1].(map[string]any)["arena_bytes"])
+
+	lines, err := csv.NewReader(strings.NewReader(ok(t, "compare", model, "--csv", "--backend", "cuda-sim"))).ReadAll()
+	require.NoError(t, err)
+	assert.Equal(t, "cuda-sim", lines[1][slices.Index(lines[0], "backend")])
+	assert.Contains(t, ok(t, "compare", model, "--markdown", "--backend", "cuda-sim"), "| auto |")
+	assert.Contains(t, ok(t, "compare", model, "--backend", "cuda-sim"), "cuda-sim: the arena on the device")
+	own := object(t, ok(t, "compare", model, "--json", "--backend", "reference", "--run"))["planners"].([]any)[0].(map[string]any)
+	assert.NotContains(t, own, "backend")
+	fails(t, exitUsage, []string{"--backend"}, "compare", model, "--write-instance", "x.csv", "--backend", "cuda-sim")
+	fails(t, exitUsage, []string{`no backend "abacus"`}, "compare", model, "--backend", "abacus")
+	fails(t, exitUsage, []string{"--backend has no effect"}, "compare", "--instance", "x.csv", "--backend", "cuda-sim")
 }
 
 // TestCompareInPlace: every planner with and without, naive once; without needs at

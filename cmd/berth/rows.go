@@ -95,6 +95,7 @@ var columns = []column{
 		head: "live", at: 15, text: func(r *planRow) string { return dash(r.LiveBytes, bytesText) }, right: true, shown: func(s shown) bool { return s.machines }, machine: true},
 	{key: "run_ns", value: func(r *planRow) any { return r.RunNanos }, some: true,
 		head: "run", at: 16, text: func(r *planRow) string { return dash(r.RunNanos, durationText) }, right: true, shown: func(s shown) bool { return s.machines }, machine: true},
+	{key: "backend", value: func(r *planRow) any { return r.Backend }, some: true},
 	{head: "note", at: 17, text: noteText, failed: true, machine: true},
 }
 
@@ -241,6 +242,10 @@ func (rows planRows) print(w io.Writer, s shown) {
 	}
 	if s.run {
 		fmt.Fprintln(w, "program: the arena of the compiled program, operators fused, kernels' workspace included; written: how far one run wrote into it.")
+	}
+	if len(rows) > 0 && rows[0].Backend != "" {
+		fmt.Fprintf(w, "%s: the arena on the device, of the program that runs there: operators joined in kernels, workspaces included. Inputs, weights and\n", rows[0].Backend)
+		fmt.Fprintln(w, "memory for copies to the host are beside it.")
 	}
 	if s.machines {
 		fmt.Fprintln(w, "gorgonia:… is the model as an expression graph. live: what a machine keeps reachable on the heap beyond inputs and weights, at")

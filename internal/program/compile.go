@@ -192,29 +192,35 @@ func hasKernel(n *ssa.Node, memory ndarray.Budget) bool {
 	return !ops.IsControl(n) && n.IsStatic() && joins(n) == nil && fits(n, memory)
 }
 
-// Workspace is the largest workspace that a kernel of the backend needs for a node of
-// the graph or of its bodies. Weights that kernels pack are released at once.
-func Workspace(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, memory ndarray.Budget) int64 {
-	var most int64
+// Workspaces are the bytes of workspace that kernels of the backend need for nodes of
+// the graph and of its bodies. Weights that kernels pack are released at once.
+func Workspaces(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, memory ndarray.Budget) map[*ssa.Node]int64 {
+	of := map[*ssa.Node]int64{}
 	g.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
 			if !hasKernel(n, memory) {
 				continue
 			}
-			if p, err := b.Prepare(ctx, n, max(threads, 1)); err == nil {
-				most = max(most, p.Scratch)
+			if p, err := b.Prepare(ctx, n, max(threads, 1)); err == nil && p.Scratch > 0 {
+				of[n] = p.Scratch
 			}
 		}
 	})
-	return most
+	return of
 }
 
-// ForPlan is a program without kernels and workspaces, for [Check] and [CheckParallel] of a plan. Offsets are by
-// the timeline's variables, at any alignment; the arena's size is in bytes.
+// ForPlan is a program without kernels, for [Check] and [CheckParallel] of a plan. Offsets are by
+// the timeline's variables, workspaces included, at any alignment; the arena's size is in bytes.
 func ForPlan(ctx context.Context, t *liveness.Timeline, offsets []int64, arena int64) (*Program, error) {
 	o := Options{Backend: backend.Reference{}, Threads: 1}
 	c := &compiler{ctx: ctx, opts: o, kernels: newKernels(o), slot: slab.NewTable[*ssa.Value, int](t.Graph.NumValues()),
-		offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, Slots: make([]Slot, 0, t.Graph.NumValues()), stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
+		prepared: slab.NewTable[*ssa.Node, *prepared](0), scratch: slab.NewTable[*ssa.Node, int64](0), offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, Slots: make([]Slot, 0, t.Graph.NumValues()), stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
+	for _, s := range t.Steps {
+		if s.Scratch != liveness.None {
+			c.prepared.Put(s.Node.ID, s.Node, &prepared{Prepared: backend.Prepared{Scratch: t.Vars[s.Scratch].Bytes}})
+			c.scratch.Put(s.Node.ID, s.Node, offsets[s.Scratch])
+		}
+	}
 	var err error
 	if c.p.Main, err = c.block(t.Graph, nil); err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
@@ -154,5 +156,36 @@ func TestBothVerifiersFindEveryDamagedPlan(t *testing.T) {
 			err := compile(c.spoil, true)
 			assert.True(t, errors.As(err, &check), "the symbolic check reports it, got %v", err)
 		})
+	}
+}
+
+// TestForPlanHasWorkspaces: a workspace over an operand of its node is a fault of a plan without kernels, too.
+func TestForPlanHasWorkspaces(t *testing.T) {
+	ctx := t.Context()
+	g, err := ssa.ParseGraph(harbour)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	spaces := Workspaces(ctx, g, workspaces{}, 1, 0)
+	require.Len(t, spaces, 5, "a workspace for every product")
+	l, err := inplace.State(ctx, g, liveness.Options{Scratch: func(n *ssa.Node) int64 { return spaces[n] }}, inplace.Options{})
+	require.NoError(t, err)
+	s, err := planner.Naive{}.Plan(ctx, l.Problem)
+	require.NoError(t, err)
+	offsets, _, err := l.OffsetsOf(s)
+	require.NoError(t, err)
+	check := func() error {
+		p, err := ForPlan(ctx, l.Timeline, offsets, s.ArenaBytes)
+		require.NoError(t, err)
+		return Check(ctx, p)
+	}
+	require.NoError(t, check())
+	for _, step := range l.Timeline.Steps {
+		if step.Scratch != liveness.None {
+			sound := offsets[step.Scratch]
+			offsets[step.Scratch] = offsets[step.Out[0]]
+			var fault *CheckError
+			assert.ErrorAs(t, check(), &fault, step.Node.String())
+			offsets[step.Scratch] = sound
+		}
 	}
 }
