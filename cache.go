@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -116,17 +117,32 @@ func (p *Program) cache(input string) (int, error) {
 }
 
 // checkBounds reports bounds below 1 and those of unknown dimensions.
-func (m *Model) checkBounds(bounds map[string]int64) error {
-	bad := func(symbol, want string) error {
-		return &OptionError{Option: "WithBound", Got: fmt.Sprintf("%q, %d", symbol, bounds[symbol]), Want: want}
-	}
-	for _, symbol := range slices.Sorted(maps.Keys(bounds)) {
-		if bounds[symbol] < 1 {
-			return bad(symbol, "a bound of at least 1")
+func (c *config) checkBounds(params []*ssa.Value) error {
+	for _, symbol := range slices.Sorted(maps.Keys(c.bounds)) {
+		if c.bounds[symbol] < 1 {
+			return c.badBound(symbol, "a bound of at least 1")
 		}
 		named := func(d ssa.Dim) bool { s, ok := d.SymbolName(); return ok && s == symbol }
-		if !slices.ContainsFunc(m.module.Graph.Params, func(v *ssa.Value) bool { return slices.ContainsFunc(v.Type.Shape, named) }) {
-			return bad(symbol, "a dimension of an input; the inputs are "+portNames(m.module.Graph.Params))
+		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return slices.ContainsFunc(v.Type.Shape, named) }) {
+			return c.badBound(symbol, "a dimension of an input; the inputs are "+portNames(params))
+		}
+	}
+	return nil
+}
+
+func (c *config) badBound(symbol, want string) error {
+	return &OptionError{Option: "WithBound", Got: fmt.Sprintf("%q, %d", symbol, c.bounds[symbol]), Want: want}
+}
+
+// checkFixed reports a dimension that the other options fix above its bound. Both lists are the inputs, bound those of fixed sizes.
+func (c *config) checkFixed(params, bound []*ssa.Value) error {
+	for i, v := range params {
+		for axis, d := range v.Type.Shape {
+			symbol, _ := d.SymbolName()
+			most, bounded := c.bounds[symbol]
+			if n, fixed := bound[i].Type.Shape[axis].Const(); bounded && fixed && n > most {
+				return c.badBound(symbol, fmt.Sprintf("a bound of at least %d, which axis %d of input %q is fixed to, or another size there", n, axis, v.Name))
+			}
 		}
 	}
 	return nil
@@ -147,6 +163,15 @@ func (c *config) refusedState(err error) error {
 		return err
 	}
 	return c.states[slices.IndexFunc(c.states, func(s statePair) bool { return s.input == bad.Name })].refused(err)
+}
+
+// checkOptions reports options of compiling that do not fit the model, and returns the states that they declare.
+func (m *Model) checkOptions(c *config) ([]program.State, error) {
+	params := m.module.Graph.Params
+	if err := cmp.Or(c.validateFor(params), c.checkBounds(params)); err != nil {
+		return nil, err
+	}
+	return m.statesOf(c)
 }
 
 // statesOf finds declared states among inputs and results.

@@ -52,10 +52,7 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	start := time.Now()
 	ctx = c.memory.In(ctx)
 	c.weights = m.weights()
-	if err := m.checkBounds(c.bounds); err != nil {
-		return nil, err
-	}
-	states, err := m.statesOf(&c)
+	states, err := m.checkOptions(&c)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +124,9 @@ var foldingOnly = []string{"shape-fold", "fold", "dead"}
 func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	bound, err := m.bind(ctx, c)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.checkFixed(m.module.Graph.Params, bound.Graph.Params); err != nil {
 		return nil, err
 	}
 	passes := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.rewritesOff(), MaxOpset: -1}
@@ -265,7 +265,8 @@ func (p *Program) CompileTime() time.Duration {
 }
 
 // RunValues executes the program on inputs by name. The results are fresh memory, owned by the
-// caller. Cancelling ctx ends the run at the next node or loop iteration.
+// caller. Nothing is kept from run to run: caches and states ([Program.Caches]) must be given, and the results that
+// continue them are delivered like others. Cancelling ctx ends the run at the next node or loop iteration.
 func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (_ map[string]ndarray.Value, err error) {
 	defer rescue.Into(&err)
 	if !p.made() {

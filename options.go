@@ -134,7 +134,7 @@ func (c *config) validate() error {
 	case c.optimizeFor > Memory:
 		return bad("WithOptimizeFor", c.optimizeFor, "Speed or Memory")
 	case min(int64(min(c.limits.Nodes, c.limits.Depth, c.limits.CallDepth, c.limits.NameBytes)), c.limits.Expanded) < 0:
-		return bad("WithLimits", c.limits, "counts, or 0 for the defaults")
+		return bad("WithLimits", fmt.Sprintf("%+v", c.limits), "counts, or 0 for the defaults")
 	case c.maxOpset < 0 || c.maxOpset > NewestOpset:
 		return bad("WithMaxOpset", c.maxOpset, fmt.Sprintf("an operator set up to %d, or 0 for the model's own", NewestOpset))
 	case c.channelBlock != 0 && c.channelBlock != 8 && c.channelBlock != 16:
@@ -187,7 +187,7 @@ func (c *config) validateFor(params []*ssa.Value) error {
 	for _, symbol := range slices.Sorted(maps.Keys(c.dims)) {
 		named := func(d ssa.Dim) bool { return slices.Contains(d.Symbols(nil), symbol) }
 		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return slices.ContainsFunc(v.Type.Shape, named) }) {
-			return &OptionError{Option: "WithDim", Got: strconv.Quote(symbol), Want: "a dimension of an input; the inputs are " + portNames(params)}
+			return &OptionError{Option: "WithDim", Got: fmt.Sprintf("%q, %d", symbol, c.dims[symbol]), Want: "a dimension of an input; the inputs are " + portNames(params)}
 		}
 	}
 	return nil
@@ -212,7 +212,7 @@ func (c *config) atInput(err error) error {
 	return &OptionError{Option: "WithDim", Got: strings.Join(sizes, "; "), Err: err}
 }
 
-// checkGiven reports shapes and dimensions that contradict the inputs of a run.
+// checkGiven reports shapes, dimensions and bounds that contradict the inputs of a run.
 func (c *config) checkGiven(params []*ssa.Value, inputs map[string]ndarray.Value) error {
 	for _, p := range params {
 		a, ok := inputs[p.Name].(*ndarray.Array)
@@ -221,6 +221,9 @@ func (c *config) checkGiven(params []*ssa.Value, inputs map[string]ndarray.Value
 		}
 		if shape, given := c.shapes[p.Name]; given && !slices.Equal(shape, a.Shape) {
 			return &program.InputError{Name: p.Name, Want: fmt.Sprintf("of shape %v, as WithShape says", shape), Got: a.String()}
+		}
+		if err := program.CheckBounds(p.Name, p.Type, a, c.bounds); err != nil {
+			return err
 		}
 		for i, d := range p.Type.Shape {
 			symbol, named := d.SymbolName()
@@ -275,10 +278,11 @@ func setDim(option, symbol string, n int64, table func(bindings) map[string]int6
 func (b bindings) fixed() map[string]int64   { return b.dims }
 func (b bindings) bounded() map[string]int64 { return b.bounds }
 
-// WithBound leaves a symbolic dimension open and declares its maximum. An input that
-// some result continues along it, Concat(past, new), is a cache then: a [Session] keeps
-// it and writes only the new rows; see [Program.Caches]. A bound below 1, or of a symbol
-// that is no dimension of an input, is an error when compiling.
+// WithBound declares the maximum of a symbolic dimension, which stays open. A run with an input
+// that is longer along it is an [InputError]. An input that some result continues along it,
+// Concat(past, new), is a cache: a [Session] keeps it and writes only the new rows; see
+// [Program.Caches]. A bound below 1, of a symbol that is no dimension of an input, or below the size that
+// [WithDim] or [WithShape] fixes, is an [OptionError].
 func WithBound(symbol string, most int64) Option {
 	return setDim("WithBound", symbol, most, bindings.bounded)
 }

@@ -95,11 +95,14 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 	if m.lifetime() == nil {
 		return nil, errUnmade
 	}
-	if err := m.checkInputs(inputs); err != nil {
-		return nil, err
+	if m.life.bad != nil {
+		return nil, m.life.bad
 	}
 	c := newConfig(opts)
-	if err := c.validate(); err != nil {
+	if _, err := m.checkOptions(&c); err != nil {
+		return nil, err
+	}
+	if err := m.checkInputs(inputs); err != nil {
 		return nil, err
 	}
 	if err := c.checkGiven(m.source().Graph.Params, inputs); err != nil {

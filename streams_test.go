@@ -355,6 +355,12 @@ func TestStateErrors(t *testing.T) {
 	var wrong *berth.InputError
 	_, err = p.RunValues(t.Context(), map[string]ndarray.Value{"x": x})
 	require.ErrorAs(t, err, &wrong, "only a session keeps it")
+	between, err := p.RunValues(t.Context(), map[string]ndarray.Value{"x": x, "h": x})
+	require.NoError(t, err)
+	ofModel, err := m.RunValues(t.Context(), map[string]ndarray.Value{"x": x, "h": x}, berth.WithState("h", "y"))
+	require.NoError(t, err)
+	assert.Equal(t, between, ofModel)
+	assert.Equal(t, 2*x.Float(1), between["y"].(*ndarray.Array).Float(1), "what no session keeps is delivered")
 	s, err := p.NewSession()
 	require.NoError(t, err)
 	require.ErrorAs(t, s.SetCache("h", ndarray.Must(ndarray.Float32, 5)), &wrong)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -63,6 +64,8 @@ func TestBadOptions(t *testing.T) {
 		opts   []berth.Option
 	}{
 		{"WithStatesOverwritten", several(berth.WithStatesOverwritten())}, {"WithBound", several(berth.WithBound("q", 2))}, {"WithBound", several(berth.WithBound("N", 0))},
+		{"WithBound", several(berth.WithBound("N", 2), berth.WithDim("N", 3))}, {"WithBound", several(berth.WithBound("N", 2), berth.WithShape("x", 3, 4))},
+		{"WithState", several(berth.WithState("x", "q"))}, {"WithState", several(berth.WithDim("N", 2), berth.WithState("x", "y"), berth.WithState("x", "y"))},
 		{"WithShape", several(berth.WithShape("x", 2))}, {"WithShape", several(berth.WithShape("x", 2, 5))}, {"WithShape", several(berth.WithShape("x", 2, 4), berth.WithDim("N", 3))},
 		{"WithState", several(berth.WithState("q", "y"))}, {"WithState", several(berth.WithState("x", "y"))},
 		{"WithShape", several(berth.WithShape("x", math.MaxInt, 4))}, {"WithDim", several(berth.WithDim("N", 1<<62))},
@@ -72,6 +75,18 @@ func TestBadOptions(t *testing.T) {
 		require.ErrorAs(t, err, &bad, c.option)
 		assert.Equal(t, c.option, bad.Option)
 	}
+	inputs := map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2, 4)}
+	_, err := m.RunValues(t.Context(), inputs)
+	require.NoError(t, err)
+	for _, opts := range [][]berth.Option{
+		several(berth.WithStatesOverwritten()), several(berth.WithState("q", "y")), several(berth.WithState("x", "q")),
+		several(berth.WithState("x", "y"), berth.WithState("x", "y")), several(berth.WithBound("q", 2)), several(berth.WithBound("N", 0)),
+	} {
+		_, compiling := m.Compile(t.Context(), opts...)
+		_, running := m.RunValues(t.Context(), inputs, opts...)
+		require.Error(t, compiling)
+		assert.Equal(t, compiling, running)
+	}
 	var bad *berth.OptionError
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	require.NoError(t, m.Save(path, berth.SaveOptions{}))
@@ -79,8 +94,14 @@ func TestBadOptions(t *testing.T) {
 		_, err := berth.Open(path, o)
 		require.ErrorAs(t, err, &bad)
 	}
-	_, err := berth.FromModule(&ssa.Module{Graph: m.Graph()}, berth.WithPrograms(-1)).Compile(t.Context())
+	_, err = berth.FromModule(&ssa.Module{Graph: m.Graph()}, berth.WithPrograms(-1)).Compile(t.Context())
 	require.ErrorAs(t, err, &bad)
+	_, err = berth.FromModule(&ssa.Module{Graph: m.Graph()}, berth.WithPrograms(-1)).RunValues(t.Context(), inputs)
+	require.ErrorAs(t, err, &bad)
+	_, err = m.Compile(t.Context(), berth.WithDim("M", 7))
+	require.ErrorContains(t, err, `WithDim("M", 7)`)
+	_, err = m.Compile(t.Context(), berth.WithLimits(onnximport.Limits{NameBytes: -1}))
+	require.ErrorContains(t, err, "NameBytes:-1")
 	agreeing := several(berth.WithDim("N", 2), berth.WithDim("N", 2), berth.WithShape("x", 2, 4), berth.WithShape("x", 2, 4))
 	_, err = m.Compile(t.Context(), agreeing...)
 	require.NoError(t, err)
@@ -94,4 +115,43 @@ func TestBadOptions(t *testing.T) {
 		require.ErrorAs(t, err, &bad)
 		assert.Equal(t, "x", bad.Name)
 	}
+}
+
+// TestBoundedRuns: no run takes an input that is longer along a dimension than its bound, whatever runs it and however the
+// program is bound.
+func TestBoundedRuns(t *testing.T) {
+	m := parsed(t, `graph "g" { in %x: float32[N,M] in %z: float32[N] %y = Relu(%x) out %y, %z }`)
+	of := func(n int) map[string]ndarray.Value {
+		return map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, n, 4), "z": ndarray.Must(ndarray.Float32, n)}
+	}
+	bound := berth.WithBound("N", 3)
+	compiled := func(opts ...berth.Option) *berth.Program {
+		p, err := m.Compile(t.Context(), append(opts, bound)...)
+		require.NoError(t, err)
+		return p
+	}
+	open, half := compiled(), compiled(berth.WithDim("M", 4))
+	s, err := open.NewSession()
+	require.NoError(t, err)
+	for name, run := range map[string]func(in map[string]ndarray.Value) error{
+		"Model.RunValues":   func(in map[string]ndarray.Value) error { _, err := m.RunValues(t.Context(), in, bound); return err },
+		"Model.Trace":       func(in map[string]ndarray.Value) error { _, err := m.Trace(t.Context(), in, bound); return err },
+		"Program.RunValues": func(in map[string]ndarray.Value) error { _, err := open.RunValues(t.Context(), in); return err },
+		"Program.RunInto":   func(in map[string]ndarray.Value) error { return half.RunInto(t.Context(), in, nil) },
+		"Session.RunValues": func(in map[string]ndarray.Value) error { _, err := s.RunValues(t.Context(), in); return err },
+		"Session.Run": func(in map[string]ndarray.Value) error {
+			_, err := s.Run(t.Context(), []ndarray.Value{in["x"], in["z"]})
+			return err
+		},
+	} {
+		require.NoError(t, run(of(3)), name)
+		var bad *berth.InputError
+		require.ErrorAs(t, run(of(4)), &bad, name)
+		assert.Equal(t, "x", bad.Name)
+		assert.Contains(t, bad.Want, "N (axis 0) at most 3")
+		assert.Equal(t, "float32[4,4]", bad.Got)
+	}
+	compiled(berth.WithDim("N", 3), berth.WithShape("x", 3, 4))
+	_, err = m.Compile(t.Context(), bound, berth.WithShape("z", 4))
+	require.EqualError(t, err, `WithBound("N", 3): want a bound of at least 4, which axis 0 of input "x" is fixed to, or another size there`)
 }

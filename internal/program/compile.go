@@ -24,7 +24,7 @@ type Options struct {
 	InPlace inplace.Options
 	// CopyViews gives views memory of their own, for comparisons.
 	CopyViews bool
-	// Bounds are the most that symbolic dimensions can be. Inputs that grow along one
+	// Bounds are the most that symbolic dimensions can be; runs refuse inputs that are longer. Inputs that grow along one
 	// of them from run to run become caches that sessions keep; see Cache.
 	Bounds map[string]int64
 	// States are inputs that sessions keep and the results that continue them; see State.
@@ -97,7 +97,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	c.p = p
 	p.Slots = make([]Slot, 0, g.NumValues())
 	p.threads, p.memory = c.opts.Threads, c.opts.Memory
-	p.hook, p.outputs, p.remote = o.Hook, o.Outputs, remote
+	p.hook, p.bounds, p.outputs, p.remote = o.Hook, o.Bounds, o.Outputs, remote
 	if p.Main, err = c.block(g, nil); err != nil {
 		return nil, err
 	}

@@ -99,6 +99,17 @@ func mismatchTensor(t ssa.Type, a *ndarray.Array) string {
 	return ""
 }
 
+// CheckBounds reports an axis of an input that is longer than [Options.Bounds] says of its symbolic dimension.
+func CheckBounds(name string, t ssa.Type, a *ndarray.Array, bounds map[string]int64) error {
+	for axis, d := range t.Shape {
+		symbol, _ := d.SymbolName()
+		if most, bounded := bounds[symbol]; bounded && axis < len(a.Shape) && int64(a.Shape[axis]) > most {
+			return &InputError{name, fmt.Sprintf("%s with %s (axis %d) at most %d, the bound that was declared for it; pass less or declare a larger one", t, symbol, axis, most), a.String()}
+		}
+	}
+	return nil
+}
+
 // fitsShape reports whether a shape has the rank and the known dimensions of a type.
 func fitsShape(dims []ssa.Dim, shape []int) bool {
 	if len(dims) != len(shape) {
@@ -112,7 +123,7 @@ func fitsShape(dims []ssa.Dim, shape []int) bool {
 	return true
 }
 
-// checkInput checks input i, and that its symbolic dimensions are as long as those of the
+// checkInput checks input i, and that its symbolic dimensions are within their bounds and as long as those of the
 // inputs before it.
 func (s *Session) checkInput(i int, inputs []ndarray.Value) error {
 	v := s.p.Slots[s.p.Main.Params[i]].Value
@@ -125,6 +136,9 @@ func (s *Session) checkInput(i int, inputs []ndarray.Value) error {
 	a, ok := inputs[i].(*ndarray.Array)
 	if !ok || !v.Type.Ranked || v.Type.IsStatic() {
 		return nil
+	}
+	if err := CheckBounds(v.Name, v.Type, a, s.p.bounds); err != nil {
+		return err
 	}
 	for k, d := range v.Type.Shape {
 		symbol, ok := d.SymbolName()

@@ -141,7 +141,8 @@ type Program struct {
 	sharesWork    bool // a kernel may use more than one thread
 	memory        ndarray.Budget
 	hook          *Hook
-	outputs       []string // names of the results, for errors
+	bounds        map[string]int64 // [Options.Bounds]
+	outputs       []string         // names of the results, for errors
 }
 
 // Report says what planning did.
