@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/berth-onnx/berth"
@@ -24,6 +26,9 @@ type verification struct {
 	res    *optimizeJSON
 
 	ran       *coverage // of the original
+	first     *sizeCase // the first inputs that it ran with
+	why       error     // of its first failure, until then
+	spent     int64     // FLOPs of the runs after the first
 	precision precision
 	wide      *wideModels // made when first needed
 	noted     float64     // the difference that res.Note tells of, for 16-bit floats
@@ -35,79 +40,166 @@ func (a *app) newVerification(m, opt *berth.Model, have map[string]ndarray.Value
 	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, ran: newCoverage(), precision: leastPrecise(m.Graph())}
 }
 
-// mostCompared bounds the arithmetic of one comparison after the first, in FLOPs of one run.
-const mostCompared = 20e9
+// mostCompared bounds the arithmetic of one comparison after the first, mostSpent of all of them, in FLOPs of one run.
+const mostCompared, mostSpent = 20e9, 100e9
+
+// refusal is what the original does not run with.
+type refusal struct {
+	Inputs string `json:"inputs"`
+	Why    string `json:"why"`
+}
 
 // run compares the models for the shapes given, or for several sizes of what is open, and records shapes and outcome, or why
 // there was none. The only error is a cancellation.
 func (v *verification) run(ctx context.Context) error {
 	defer func() { v.wide.Close() }()
 	v.res.Verified = !v.f.noVerify
-	if err := v.cases(ctx); err != nil || v.res.Shapes != nil {
-		v.res.NotRun = v.ran.hidden(v.m)
+	err := v.cases(ctx)
+	v.res.NotRun, v.res.decide = v.ran.hidden(v.m)
+	if err != nil || v.first != nil {
 		return err
 	}
-	err := v.a.withOpenSizes(ctx, v.m, v.have, func(shapes map[string][]int, in map[string]ndarray.Value) error { return v.one(ctx, shapes, in) })
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		v.res.Verified = false
-		remedy := "give inputs with --data or shapes with --shape"
-		if len(v.have) > 0 {
-			remedy = "check --data"
-		}
-		if memory := (*ops.MemoryError)(nil); errors.As(err, &memory) {
-			remedy = "allow more with --max-memory"
-		}
-		v.res.Note = fmt.Sprintf("the model itself does not run on these inputs (%v); %s", err, remedy)
+	v.res.Verified = false
+	remedy := "give inputs with --data or --input, or shapes with --shape"
+	if len(v.have) > 0 {
+		remedy = "check --data and --input"
 	}
-	v.res.NotRun = v.ran.hidden(v.m)
+	if memory := (*ops.MemoryError)(nil); errors.As(v.why, &memory) {
+		remedy = "allow more with --max-memory"
+	}
+	v.res.Note = fmt.Sprintf("the model itself does not run on these inputs (%v); %s", v.why, remedy)
 	return nil
 }
 
-// cases compares the models for several sizes of what is open, and for variants of the first one that ran.
+// cases compares the models for several sizes of what is open together, then for sizes of single dimensions, for variants of the first case
+// that ran, for values the model compares its inputs with, and for recorded inputs. Its error is a cancellation.
 func (v *verification) cases(ctx context.Context) error {
-	var first *sizeCase
-	for i, c := range v.a.realisticSizes(v.m, v.have) {
-		if i > 0 && (v.f.noVerify || !v.res.Verified || v.tooMuch(ctx, c)) {
+	cases := v.a.realisticSizes(v.m, v.have)
+	for i, c := range cases {
+		if i > 0 && (v.settled() || v.tooMuch(ctx, c.shapes)) {
 			break
 		}
-		err := v.one(ctx, c.shapes, c.in)
-		if ctx.Err() != nil {
+		if _, err := v.try(ctx, c.shapes); err != nil {
+			return err
+		}
+	}
+	if v.first == nil && len(cases) != 1 && v.res.failure == nil {
+		v.why = v.a.withOpenSizes(ctx, v.m, v.have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
+			return v.one(ctx, sizeCase{shapes, in})
+		})
+	}
+	steps := []func(context.Context) error{v.choices, v.recorded}
+	if v.first != nil {
+		steps = []func(context.Context) error{v.singles, v.variants, v.choices, v.recorded}
+	}
+	for _, step := range steps {
+		if ctx.Err() != nil || v.settled() {
 			return ctx.Err()
 		}
-		if err == nil && first == nil {
-			first = &c
+		if err := step(ctx); err != nil {
+			return err
 		}
 	}
-	if first == nil || !v.res.Verified {
-		return nil
-	}
-	return v.variants(ctx, *first)
+	return ctx.Err()
 }
 
-// tooMuch reports that one run with these sizes takes more arithmetic than another comparison is worth.
-func (v *verification) tooMuch(ctx context.Context, c sizeCase) bool {
-	g, err := v.opt.Folded(ctx, append(v.a.limits(), shapeOptions(c.shapes)...)...)
-	return err != nil || berth.StatsOf(g).FLOPs > mostCompared
+// settled reports that nothing more is to be learned: outputs differ, or one run was all that is wanted.
+func (v *verification) settled() bool {
+	return v.f.noVerify && v.first != nil || !v.f.noVerify && !v.res.Verified
+}
+
+// tooMuch reports that one run with these sizes takes more arithmetic than another comparison is worth. What the arithmetic is of sizes that
+// the models refuse is not known; such a run ends early.
+func (v *verification) tooMuch(ctx context.Context, shapes map[string][]int) bool {
+	g, err := v.m.Folded(ctx, append(v.a.limits(), shapeOptions(shapes)...)...)
+	if err != nil {
+		return false
+	}
+	n := berth.StatsOf(g).FLOPs
+	v.spent += n
+	return n > mostCompared || v.spent > mostSpent
+}
+
+// try compares the models for random inputs of some shapes, and says whether the original ran with them. Its error is a cancellation.
+func (v *verification) try(ctx context.Context, shapes map[string][]int) (ran bool, err error) {
+	in, err := v.a.randomInputs(v.m, shapes, v.have)
+	if err == nil {
+		err = v.one(ctx, sizeCase{shapes, in})
+	}
+	if err != nil && v.first == nil && v.why == nil {
+		v.why = err
+	}
+	return err == nil, ctx.Err()
 }
 
 // one runs the original and compares the optimized model with it. Its error is that of the original, which says nothing of
 // the optimized one, or a cancellation.
-func (v *verification) one(ctx context.Context, shapes map[string][]int, in map[string]ndarray.Value) error {
-	want, err := v.original(ctx, in)
+func (v *verification) one(ctx context.Context, c sizeCase) error {
+	want, err := v.original(ctx, c.in)
 	if err != nil {
+		v.refuse(allShapesText(c.shapes), err)
 		return err
 	}
-	if v.res.Shapes == nil {
-		v.res.Shapes = shapes
+	if v.first == nil {
+		v.first, v.res.Shapes = &c, c.shapes
 	}
 	if v.f.noVerify {
 		return nil
 	}
-	v.res.Tried = append(v.res.Tried, shapes)
-	return v.compare(ctx, in, want)
+	v.res.Tried = append(v.res.Tried, c.shapes)
+	return v.compare(ctx, c.in, want)
+}
+
+// refuse records what the original does not run with, once.
+func (v *verification) refuse(inputs string, err error) {
+	if !slices.ContainsFunc(v.res.Refused, func(r refusal) bool { return r.Inputs == inputs }) {
+		v.res.Refused = append(v.res.Refused, refusal{inputs, err.Error()})
+	}
+}
+
+// mostRecorded bounds the recorded inputs that are compared.
+const mostRecorded = 3
+
+// recorded compares the models for the inputs in the folders test_data_set_* beside the model, unless others were given.
+func (v *verification) recorded(ctx context.Context) error {
+	sets, err := filepath.Glob(filepath.Join(filepath.Dir(v.res.Model), "test_data_set_*"))
+	if err != nil || len(v.have) > 0 || strings.HasPrefix(v.res.Model, "builtin:") || filepath.Base(v.res.Model) != "model.onnx" {
+		return ctx.Err()
+	}
+	for _, dir := range sets[:min(len(sets), mostRecorded)] {
+		c, err := v.recordedIn(ctx, dir)
+		switch {
+		case err != nil:
+			v.refuse(filepath.Base(dir), err)
+		case v.settled() || v.first != nil && v.tooMuch(ctx, c.shapes):
+		case v.first == nil:
+			err = v.one(ctx, c)
+		default:
+			err = v.again(ctx, filepath.Base(dir)+" with "+allShapesText(c.shapes), c.in)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordedIn reads one folder of recorded inputs, and makes those it lacks. Sets that contradict --shape or --dim are errors.
+func (v *verification) recordedIn(ctx context.Context, dir string) (c sizeCase, err error) {
+	set, err := conformance.ReadInputs(v.a.memory.In(ctx), v.res.Model, dir)
+	if err != nil {
+		return c, err
+	}
+	in := map[string]ndarray.Value{}
+	for _, x := range set {
+		in[x.Name] = x.Value
+	}
+	if err := v.a.checkGiven(v.m, in); err != nil {
+		return c, err
+	}
+	c.shapes = v.a.bindShapes(v.m, in)
+	c.in, err = v.a.randomInputs(v.m, c.shapes, in)
+	return c, err
 }
 
 // original runs the model as it is.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/trial"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -32,9 +33,10 @@ func newCoverage() *coverage {
 }
 
 // hidden lists the bodies with nodes that have not run, by the attribute and the name of their node. What lies inside of
-// such a body, and branches that a constant condition chooses, are left out.
-func (c *coverage) hidden(m *berth.Model) (bodies []string) {
+// such a body, and branches that a condition chooses which is the same for all inputs, are left out. inputs are those that decide about the bodies.
+func (c *coverage) hidden(m *berth.Model) (bodies, inputs []string) {
 	g := m.Graph()
+	sources := trial.SourcesOf(g)
 	seen := map[string]int{} // bodies with a node of that operator and name
 	g.Walk(func(b *ssa.Graph) {
 		for _, n := range b.Nodes {
@@ -46,8 +48,11 @@ func (c *coverage) hidden(m *berth.Model) (bodies []string) {
 		for _, n := range b.Nodes {
 			for i, body := range n.Bodies {
 				switch {
-				case n.Op == "If" && n.In[0].Const != nil || len(body.Nodes) == 0 || n.Opaque:
+				case n.Op == "If" && sources.Fixed(n.In[0]) || len(body.Nodes) == 0 || n.Opaque:
 				case !c.entered(body, seen):
+					for _, v := range n.In[:len(n.In)-n.Captures] {
+						inputs = append(inputs, sources.Names(v)...)
+					}
 					bodies = append(bodies, fmt.Sprintf("%s of %s %q", n.BodyAttr[i], n.Op, strings.TrimPrefix(eventName(n), n.Op+" ")))
 				default:
 					visit(body)
@@ -56,7 +61,8 @@ func (c *coverage) hidden(m *berth.Model) (bodies []string) {
 		}
 	}
 	visit(g)
-	return bodies
+	slices.Sort(inputs)
+	return bodies, slices.Compact(inputs)
 }
 
 // entered reports that a node of a body has run: one whose name no other node has, if there is such a node.
@@ -79,11 +85,15 @@ func eventName(n *ssa.Node) string {
 	return n.Op + " " + name
 }
 
-// hiddenText names some of the bodies that did not run.
-func hiddenText(bodies []string) string {
+// hiddenText names some of the bodies that did not run, and the inputs that decide about them.
+func (res *optimizeJSON) hiddenText() string {
 	const most = 4
-	if len(bodies) <= most {
-		return strings.Join(bodies, ", ")
+	text := strings.Join(res.NotRun[:min(len(res.NotRun), most)], ", ")
+	if more := len(res.NotRun) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(bodies[:most], ", "), len(bodies)-most)
+	if len(res.decide) > 0 {
+		text += fmt.Sprintf("; they depend on %s: other values can be given with --input or --data", someOf(res.decide))
+	}
+	return text
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-onnx/berth"
@@ -15,7 +17,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// readInput reads NAME=FILE. A .npz without a name gives every input it has an entry for. The result has no value that does not fit
+// readInput reads NAME=FILE or NAME=NUMBER. A .npz without a name gives every input it has an entry for. The result has no value that does not fit
 // its input: what a file says of type and shape is compared before its elements are read.
 func (a *app) readInput(m *berth.Model, spec string, images *imageFlags) (map[string]ndarray.Value, error) {
 	name, file, ok := splitInput(m, spec)
@@ -23,13 +25,18 @@ func (a *app) readInput(m *berth.Model, spec string, images *imageFlags) (map[st
 	case !ok && strings.HasSuffix(spec, ".npz"):
 		return a.readArchive(m, spec)
 	case !ok:
-		return nil, usagef("--input %q: want NAME=FILE", spec)
+		return nil, usagef("--input %q: want NAME=FILE or NAME=NUMBER", spec)
 	}
 	port, err := inputPort(m, name)
 	if err != nil {
 		return nil, err
 	}
-	v, err := a.readFile(port, file, images)
+	var v ndarray.Value
+	if isNumber(file) {
+		v, err = a.filled(port, file)
+	} else {
+		v, err = a.readFile(port, file, images)
+	}
 	if e := (*exitError)(nil); errors.As(err, &e) && e.code == exitUsage {
 		return nil, err
 	}
@@ -37,6 +44,51 @@ func (a *app) readInput(m *berth.Model, spec string, images *imageFlags) (map[st
 		return nil, fmt.Errorf("input %q: %s: %w", name, file, err)
 	}
 	return map[string]ndarray.Value{name: v}, nil
+}
+
+// isNumber reports a number, true or false in the place of a file's name.
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil || s == "true" || s == "false" || errors.Is(err, strconv.ErrRange)
+}
+
+// numberOf is a number of a type; false for one that the type does not have.
+func numberOf(dt ndarray.DType, s string) (one *ndarray.Array, ok bool) {
+	if dt == ndarray.Undefined || dt == ndarray.String || dt.IsComplex() {
+		return nil, false
+	}
+	one = ndarray.Must(dt)
+	if dt.IsFloat() {
+		x, err := strconv.ParseFloat(s, 64)
+		one.SetFloat(0, x)
+		return one, err == nil && math.IsInf(one.Float(0), 0) == math.IsInf(x, 0)
+	}
+	if dt == ndarray.Bool && (s == "true" || s == "false") {
+		s = word(s == "true", "1", "0")
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if u, errU := strconv.ParseUint(s, 10, 64); dt == ndarray.Uint64 {
+		n, err = int64(u), errU
+	}
+	one.SetInt(0, n)
+	return one, err == nil && one.Int(0) == n
+}
+
+// filled is an input all of whose elements are one number; its shape must be known.
+func (a *app) filled(port berth.Port, number string) (ndarray.Value, error) {
+	t := port.Type.Bind(a.dims)
+	shape, known := a.shapes[port.Name]
+	if !known && t.Kind == ssa.KindTensor {
+		shape, known = t.Static()
+	}
+	if !known {
+		return nil, usagef("--input %s=%s: the input is %s; give its shape with --shape or --dim", port.Name, number, t)
+	}
+	one, ok := numberOf(t.DType, number)
+	if !ok {
+		return nil, usagef("--input %s=%s: the input is %s, which has no such number", port.Name, number, t)
+	}
+	return arrayOrNil(ssa.NewSplat(one, shape...).ArrayIn(a.memory))
 }
 
 // readFile reads the value of one input.
@@ -165,7 +217,7 @@ func portNames(m *berth.Model) (names []string) {
 	return names
 }
 
-// splitInput cuts NAME=FILE. Both may contain the sign: the cut is made after the
+// splitInput cuts NAME=FILE or NAME=NUMBER. Both may contain the sign: the cut is made after the
 // name of an input, if there is one.
 func splitInput(m *berth.Model, spec string) (name, file string, ok bool) {
 	for _, p := range m.Inputs() {

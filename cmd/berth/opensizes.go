@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/trial"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -17,7 +18,7 @@ import (
 // Sizes for dimensions that the model and the command line leave open.
 //
 // To run a model once, one is the size tried first; many models do not run with it, because a window or a stride
-// does not fit into one pixel, so larger ones are tried in turn. The sizes that were guessed are told.
+// does not fit into one pixel, so larger ones are tried in turn, and then such that the model's constants name. The sizes that were guessed are told.
 //
 // To compare two models, sizes are those of real inputs, several of each dimension, by its name and place:
 //
@@ -27,6 +28,8 @@ import (
 //	                                                                    to the product of the strides, twice the largest window
 //	past       past, cache                                              5, 9, 1
 //	others     sequences, time                                          16, 33, 64, rounded up likewise where there are strides
+//
+// Beside the first of these that the model runs with, each dimension by itself also takes 1, 3, its other sizes of the list, and half as much again, made odd.
 
 // tried are the sizes given to open dimensions, in turn, until the model runs.
 var tried = []int{1, 2, 16, 32, 64, 160, 224, 512}
@@ -64,7 +67,134 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 			first = fmt.Errorf("%w; the sizes of %s are open and were guessed: give them with --shape or --dim", err, strings.Join(open, ", "))
 		}
 	}
+	if err := a.withDerivedSizes(ctx, m, have, use); err == nil || ctx.Err() != nil {
+		return err
+	}
 	return first
+}
+
+// mostDerived bounds the calls of withDerivedSizes, and its errors.
+const mostDerived = 200
+
+// withDerivedSizes calls use with sizes that the model itself names ([trial.Sizes]): one open dimension after the other, or all but those of batches, takes
+// the size with which the model fails later than before, until a call succeeds.
+func (a *app) withDerivedSizes(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, use attempt) error {
+	shapes := a.bindShapes(m, have)
+	a.growOpen(m, shapes, have, tried[2], false)
+	err, calls := a.attempt(m, shapes, have, use), 1
+	for better := true; better && err != nil && ctx.Err() == nil; {
+		better = false
+		for _, next := range a.derived(m, shapes, have, err) {
+			if calls++; calls > mostDerived || ctx.Err() != nil {
+				return err
+			}
+			got := a.attempt(m, next, have, use)
+			if better = got == nil || reached(m, got) > reached(m, err); better {
+				shapes, err = next, got
+				break
+			}
+		}
+	}
+	if err == nil {
+		a.noteSizes(shapes)
+	}
+	return err
+}
+
+// attempt calls use with random inputs of some shapes.
+func (a *app) attempt(m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, use attempt) error {
+	in, err := a.randomInputs(m, shapes, have)
+	if err != nil {
+		return err
+	}
+	return use(shapes, in)
+}
+
+// derived lists shapes to try after an error: of the sizes that the model names, and as many times the product of its strides.
+func (a *app) derived(m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, err error) (all []map[string][]int) {
+	places := a.openPlaces(m, have, shapes)
+	sizes := trial.Sizes(m.Graph(), err.Error())
+	if multiple, _ := spans(m.Graph()); multiple > 1 {
+		for _, n := range sizes {
+			sizes = append(sizes, n*multiple)
+		}
+	}
+	for _, n := range sizes {
+		for _, p := range places {
+			if shapes[p.input][p.axis] != n {
+				all = append(all, a.withSize(m, have, shapes, p, n))
+			}
+		}
+		together := shapes
+		for _, p := range places {
+			if p.axis > 0 {
+				together = a.withSize(m, have, together, p, n)
+			}
+		}
+		all = append(all, together)
+	}
+	return all
+}
+
+// reached is the position of the node that an error names, among all nodes of the model.
+func reached(m *berth.Model, err error) (at int) {
+	var ne *ops.NodeError
+	if !errors.As(err, &ne) {
+		return -1
+	}
+	place := append(slices.Clone(ne.Path), ne.Node)[0]
+	for i, n := range m.Graph().Nodes {
+		if n.String() == place {
+			at = i
+		}
+	}
+	return at
+}
+
+// openPlace is an open dimension: its symbol, or an axis of an input.
+type openPlace struct {
+	input string
+	axis  int
+	dim   ssa.Dim
+	name  string
+}
+
+// openPlaces lists the open dimensions of inputs with shapes, each symbol once.
+func (a *app) openPlaces(m *berth.Model, have map[string]ndarray.Value, of map[string][]int) (places []openPlace) {
+	dims, done := a.boundDims(m, have), map[string]bool{}
+	for _, in := range m.Inputs() {
+		if have[in.Name] != nil || a.shapes[in.Name] != nil || in.Type.Rank() != len(of[in.Name]) {
+			continue
+		}
+		for i, d := range in.Type.Bind(dims).Shape {
+			name := fmt.Sprintf("%s[%d]", in.Name, i)
+			if d.Known() {
+				name = d.String()
+			}
+			if _, fixed := d.Const(); !fixed && !done[name] {
+				done[name] = true
+				places = append(places, openPlace{in.Name, i, d, name})
+			}
+		}
+	}
+	return places
+}
+
+// withSize gives a dimension a size, wherever its symbol stands.
+func (a *app) withSize(m *berth.Model, have map[string]ndarray.Value, of map[string][]int, p openPlace, n int) map[string][]int {
+	shapes := map[string][]int{}
+	for name, s := range of {
+		shapes[name] = slices.Clone(s)
+	}
+	shapes[p.input][p.axis] = n
+	for _, in := range m.Inputs() {
+		for k, e := range in.Type.Shape {
+			if s := shapes[in.Name]; have[in.Name] == nil && k < len(s) && e.Equal(p.dim) {
+				s[k] = n
+			}
+		}
+	}
+	return shapes
 }
 
 // growOpen sets open dimensions to size and lists the inputs that have any. Batch

@@ -28,7 +28,13 @@ func TestOpenSizes(t *testing.T) {
 			args: []string{"--shape", "x=1x1x1"}, fails: "the window spans 7"},
 		{name: "so does a symbol", graph: `in %x: float32[N,1,T] const %w: float32[2,1,7] = splat 1 %y = Conv(%x, %w) out %y`,
 			args: []string{"--dim", "T=3"}, fails: "the window spans 7"},
-		{name: "no size does", graph: `in %x: float32[N,T] const %w: float32[1575,2] = splat 1 %y = MatMul(%x, %w) out %y`,
+		{name: "a size that only a weight has", graph: `in %x: float32[N,T] const %w: float32[1575,2] = splat 1 %y = MatMul(%x, %w) out %y`, note: "they were taken as --shape x=1x1575"},
+		{name: "two sizes, one after the other", graph: `in %x: float32[N,T] in %z: float32[N,S] const %v: float32[1575,2] = splat 1 const %w: float32[333,2] = splat 1
+			%a = MatMul(%x, %v) %b = MatMul(%z, %w) %y = Add(%a, %b) out %y`, note: "they were taken as --shape x=1x1575 --shape z=1x333"},
+		{name: "positions of an image's squares", graph: `in %x: float32[N,3,H,W] const %k: float32[8,3,16,16] = splat 0.1 const %e: float32[8,50] = splat 1 const %c: float32[1,1,8] = splat 1
+			%a = Conv(%x, %k) [strides=[16, 16]] const %s: int64[3] = [0, 8, -1] %b = Reshape(%a, %s) %t = Transpose(%b) [perm=[0, 2, 1]] %d = Concat(%c, %t) [axis=1] %y = MatMul(%e, %d) out %y`,
+			note: "they were taken as --shape x=1x3x112x112"},
+		{name: "no size does", graph: `in %x: float32[N,T] const %w: float32[1575,2] = splat 1 const %v: float32[1574,2] = splat 1 %a = MatMul(%x, %w) %b = MatMul(%x, %v) %y = Add(%a, %b) out %y`,
 			fails: "the sizes of x are open and were guessed: give them with --shape or --dim"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

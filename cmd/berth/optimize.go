@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ const defaultModel = "builtin:mobilenetv2"
 
 type optimizeFlags struct {
 	output    string
+	inputs    []string
 	noVerify  bool
 	unchecked bool // write although there was nothing to compare, or the model itself is not valid
 	noCompare bool
@@ -44,8 +46,10 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"writes the result, reads it back, checks that other tools can read it, too, and that it computes\n" +
 			"the same on random or given inputs, and prints what changed and the peak memory under every planner. Without MODEL it works on\n" + defaultModel + ". Without -o the result is written to NAME.opt.onnx in the current folder.\n" +
 			"--shape and --dim are fixed in the result, too. If all shapes are known, the file keeps its memory plan.\n" +
-			"Dimensions that stay open are tried with several sizes and as 0, random floats also times 1000 and 0.001. Branches that\n" +
-			"no input takes are named: they are not verified. If the outputs differ, if the model or the given\n" +
+			"Dimensions that stay open are tried with several sizes, together and each by itself, and as 0, random floats also times 1000\n" +
+			"and 0.001, integers as the constants the model compares them with, and what is recorded in test_data_set_* folders beside\n" +
+			"model.onnx. Inputs that the model itself does not run with are named, and so are branches that\n" +
+			"no input takes: they are not verified. If the outputs differ, if the model or the given\n" +
 			"inputs can not be run (--allow-unverified), or if other tools would refuse the result, nothing is written\n" +
 			"at OUT and the exit code is 3. The same holds if other tools would refuse the model itself: types that ONNX does not\n" +
 			"allow, versions that are not known (--allow-unverified names them and writes the result).\n" +
@@ -54,7 +58,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"rounding (2^-11 for float16, 2^-8 for bfloat16) of the output's scale; computed in float32, 2 times plus 4 units.\n" +
 			"With inputs times 1000 or 0.001 this holds for float32, too, against float64.",
 		Example: "  berth optimize model.onnx -o model.opt.onnx\n  berth optimize model.onnx -o fixed.onnx --shape x=1x3x224x224\n" +
-			"  berth optimize model.onnx -o model.opt.onnx --data test_data_set_0",
+			"  berth optimize model.onnx -o model.opt.onnx --data test_data_set_0\n  berth optimize vad.onnx --input sr=16000",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("optimize takes one model, got %d arguments", len(args))
@@ -79,6 +83,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 	c.Flags().Var(&f.external, "save-external", "write weights of at least this size (bytes, or 1MB, 64KiB, …) to OUT.HASH.data, named by its content")
 	c.Flags().BoolVar(&f.keepIO, "keep-io", false, "keep the declared input and output types although shapes are fixed inside")
 	toleranceFlags(c, &f.tolerance, 1e-4, " of the check")
+	inputFlag(c, &f.inputs)
 	a.dataFlag(c)
 	return c
 }
@@ -94,6 +99,7 @@ type optimizeJSON struct {
 
 	Tried    []map[string][]int `json:"tried,omitempty"`    // shapes of the inputs that outputs were compared for, where some are open
 	Variants []string           `json:"variants,omitempty"` // other inputs that outputs were compared for
+	Refused  []refusal          `json:"refused,omitempty"`  // inputs that were tried and with which the original does not run
 	NotRun   []string           `json:"not_run,omitempty"`  // branches and loop bodies that no input entered: nothing is known of them
 	NaN      int                `json:"nan"`                // elements of the original's outputs that are NaN, the same ones in the result's
 	Inf      int                `json:"inf"`                // the same for infinities
@@ -101,6 +107,9 @@ type optimizeJSON struct {
 	Verified bool               `json:"verified"`
 	MaxDiff  float64            `json:"max_abs_diff"`
 	Note     string             `json:"note,omitempty"`
+	decide   []string           // inputs that decide about NotRun
+	single   []string           // sizes tried, by dimension, of shapes that differ from the first ones in one dimension
+	together int                // how many of Tried come before those
 	failure  error              // of the optimized model's run
 	differed bool               // outputs did, and rounding does not explain it
 
@@ -141,7 +150,10 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 		return err
 	}
 	defer m.Close()
-	if err := a.checkSeed(m, have); err != nil {
+	if err := a.readInputs(m, f.inputs, new(imageFlags), have); err != nil {
+		return err
+	}
+	if err := cmp.Or(a.checkGiven(m, have), a.checkSeed(m, have)); err != nil {
 		return err
 	}
 	res := optimizeJSON{Model: model, Output: output}
@@ -464,8 +476,14 @@ func (a *app) printOptimize(res optimizeJSON) {
 	t.Render()
 	a.printf("\nopset:    %s\n", res.opsetText())
 	a.printf("inputs:   %s\n", res.inputsText())
+	if len(res.single) > 0 {
+		a.printf("singly:   %s\n", strings.Join(res.single, "; "))
+	}
 	if len(res.Variants) > 0 {
 		a.printf("also:     %s\n", strings.Join(res.Variants, "; "))
+	}
+	if len(res.Refused) > 0 {
+		a.printf("refused:  %s\n", refusedText(res.Refused))
 	}
 	if res.NaN+res.Inf > 0 {
 		a.printf("outputs:  %d of %d elements are NaN, %d infinite\n", res.NaN, res.Elements, res.Inf)
@@ -477,7 +495,7 @@ func (a *app) printOptimize(res optimizeJSON) {
 	}
 	switch {
 	case res.Verified && len(res.NotRun) > 0:
-		a.printf("verified: in part: %s\nnot run:  %s\nwritten:  %s\n", said, hiddenText(res.NotRun), written)
+		a.printf("verified: in part: %s\nnot run:  %s\nwritten:  %s\n", said, res.hiddenText(), written)
 	case res.Verified:
 		a.printf("verified: %s\nwritten:  %s\n", said, written)
 	default:
@@ -523,10 +541,31 @@ func (res *optimizeJSON) opsetText() string {
 // inputsText lists the shapes of the inputs for which outputs were compared, those of the table first.
 func (res *optimizeJSON) inputsText() string {
 	texts := []string{allShapesText(res.Shapes)}
-	for _, shapes := range res.Tried {
+	together := res.Tried
+	if len(res.single) > 0 {
+		together = together[:res.together]
+	}
+	for _, shapes := range together {
 		if text := allShapesText(shapes); !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// refusedText names the first inputs with which the original does not run, and why.
+func refusedText(all []refusal) string {
+	const most, length = 3, 160
+	var texts []string
+	for _, r := range all[:min(len(all), most)] {
+		why := []rune(r.Why)
+		if len(why) > length {
+			why = append(why[:length], '…')
+		}
+		texts = append(texts, fmt.Sprintf("%s (%s)", r.Inputs, string(why)))
+	}
+	if len(all) > most {
+		texts = append(texts, fmt.Sprintf("%d more (--json lists them)", len(all)-most))
 	}
 	return strings.Join(texts, "; ")
 }

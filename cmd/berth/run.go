@@ -54,7 +54,7 @@ func (a *app) runCmd() *cobra.Command {
 			}
 			return a.runOnce(c.Context(), model, f)
 		})
-	c.Flags().StringArrayVar(&f.inputs, "input", nil, "NAME=FILE (repeatable)")
+	inputFlag(c, &f.inputs)
 	c.Flags().StringVar(&f.outputDir, "output-dir", "", "write outputs as .npy into this folder")
 	c.Flags().IntVar(&f.top, "top", 0, "list the largest elements of outputs, so many along the last axis")
 	f.images.add(c)
@@ -96,7 +96,7 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 		return err
 	}
 	defer m.Close()
-	if err := a.readInputs(m, f, have); err != nil {
+	if err := a.readInputs(m, f.inputs, &f.images, have); err != nil {
 		return err
 	}
 	if err := cmp.Or(a.checkGiven(m, have), a.checkSeed(m, have), f.checkTop(m)); err != nil {
@@ -144,18 +144,23 @@ func (f *runFlags) checkTop(m *berth.Model) error {
 	return usagef("--top has no effect: no output has elements to rank")
 }
 
+// inputFlag adds --input.
+func inputFlag(c *cobra.Command, specs *[]string) {
+	c.Flags().StringArrayVar(specs, "input", nil, "NAME=FILE, or NAME=NUMBER for every element (repeatable)")
+}
+
 // readInputs reads the files of --image and --input.
-func (a *app) readInputs(m *berth.Model, f runFlags, in map[string]ndarray.Value) error {
-	images, err := f.images.inputs(m)
+func (a *app) readInputs(m *berth.Model, specs []string, flags *imageFlags, in map[string]ndarray.Value) error {
+	images, err := flags.inputs(m)
 	if err != nil {
 		return err
 	}
 	given := map[string]bool{}
-	for _, spec := range append(images, f.inputs...) {
+	for _, spec := range append(images, specs...) {
 		if name, _, ok := splitInput(m, spec); ok && given[name] {
 			return usagef("input %q is given twice", name)
 		}
-		values, err := a.readInput(m, spec, &f.images)
+		values, err := a.readInput(m, spec, flags)
 		if err != nil {
 			return err
 		}

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/trial"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -18,6 +21,8 @@ import (
 //	inputs x 1000, x 0.001     the floats of the first case, those given aside
 //	an open dimension of 0     each in turn, where the original runs with it
 //	1 - x for integers, flags  where branches or loops have not run
+//	constants                  for integers that the model compares with them ([trial.Compared])
+//	recorded inputs            of the folders test_data_set_* beside the model
 //
 // With scaled inputs the original may overflow where the result does not, because an intermediate result is gone; so only
 // elements that are finite in the original count. The original may depend on rounding more than the tolerance allows; what
@@ -27,11 +32,12 @@ import (
 const mostEmpty = 4
 
 // variants compares the models for inputs made of those of a case that ran.
-func (v *verification) variants(ctx context.Context, c sizeCase) error {
+func (v *verification) variants(ctx context.Context) error {
+	c := v.first
 	v.variant = true
 	for _, factor := range []float64{1e3, 1e-3} {
 		in, any := v.scaledInputs(c.in, factor)
-		if !any || !v.res.Verified || v.tooMuch(ctx, c) {
+		if !any || !v.res.Verified || v.tooMuch(ctx, c.shapes) {
 			break
 		}
 		v.scaled = true
@@ -50,7 +56,8 @@ func (v *verification) variants(ctx context.Context, c sizeCase) error {
 			return err
 		}
 	}
-	if in, any := v.exchanged(c.in); any && v.res.Verified && len(v.ran.hidden(v.m)) > 0 {
+	bodies, _ := v.ran.hidden(v.m)
+	if in, any := v.exchanged(c.in); any && v.res.Verified && len(bodies) > 0 {
 		return v.again(ctx, "integers and flags 1 - x", in)
 	}
 	return nil
@@ -88,8 +95,15 @@ func (v *verification) changed(in map[string]ndarray.Value, ok func(a *ndarray.A
 func (v *verification) again(ctx context.Context, what string, in map[string]ndarray.Value) error {
 	want, err := v.original(ctx, in)
 	if err != nil {
+		v.refuse(what, err)
 		return ctx.Err()
 	}
+	return v.agree(ctx, what, in, want)
+}
+
+// agree compares the models for inputs for which the original gave want.
+func (v *verification) agree(ctx context.Context, what string, in, want map[string]ndarray.Value) error {
+	v.variant = true
 	v.res.Variants = append(v.res.Variants, what)
 	if err := v.compare(ctx, in, want); err != nil || v.res.Verified {
 		return err
@@ -103,40 +117,135 @@ func (v *verification) scaledInputs(in map[string]ndarray.Value, factor float64)
 	return v.changed(in, func(a *ndarray.Array) bool { return a.DType.IsFloat() }, func(a *ndarray.Array, i int) { a.SetFloat(i, a.Float(i)*factor) })
 }
 
-// emptyShapes are the shapes of a case with one open dimension of 0, wherever its symbol stands.
+// emptyShapes are the shapes of a case with one open dimension of 0.
 func (v *verification) emptyShapes(of map[string][]int) (all []map[string][]int) {
-	dims, done := v.a.boundDims(v.m, v.have), map[string]bool{}
-	for _, in := range v.m.Inputs() {
-		if v.have[in.Name] != nil || v.a.shapes[in.Name] != nil || in.Type.Rank() != len(of[in.Name]) {
-			continue
-		}
-		for i, d := range in.Type.Bind(dims).Shape {
-			key := d.String()
-			if _, known := d.Const(); known || d.Known() && done[key] || len(all) == mostEmpty {
-				continue
-			}
-			done[key] = true
-			all = append(all, v.emptied(of, in.Name, i, d))
+	for _, p := range v.a.openPlaces(v.m, v.have, of) {
+		if len(all) < mostEmpty {
+			all = append(all, v.a.withSize(v.m, v.have, of, p, 0))
 		}
 	}
 	return all
 }
 
-// emptied sets dimension i of an input, and all dimensions equal to d, to 0.
-func (v *verification) emptied(of map[string][]int, name string, i int, d ssa.Dim) map[string][]int {
-	shapes := map[string][]int{}
-	for n, s := range of {
-		shapes[n] = slices.Clone(s)
-	}
-	shapes[name][i] = 0
-	for _, in := range v.m.Inputs() {
-		for k, e := range in.Type.Shape {
-			if s := shapes[in.Name]; v.have[in.Name] == nil && k < len(s) && e.Equal(d) {
-				s[k] = 0
+// mostSingles bounds the cases in which one dimension differs from the first case.
+const mostSingles = 24
+
+// singles compares the models for sizes of each open dimension by itself.
+func (v *verification) singles(ctx context.Context) error {
+	c := v.first
+	v.res.together = len(v.res.Tried)
+	places, left := v.a.openPlaces(v.m, v.have, c.shapes), mostSingles
+	multiple, window := spans(v.m.Graph())
+	taken := make([][]string, len(places))
+	for k := range 5 {
+		for i, p := range places {
+			n := v.single(p, c.shapes[p.input][p.axis], k, multiple, window)
+			if left == 0 || n == 0 || v.settled() {
+				continue
+			}
+			left--
+			shapes := v.a.withSize(v.m, v.have, c.shapes, p, n)
+			if v.tooMuch(ctx, shapes) {
+				continue
+			}
+			ran, err := v.try(ctx, shapes)
+			if err != nil {
+				return err
+			}
+			if ran {
+				taken[i] = append(taken[i], fmt.Sprint(n))
 			}
 		}
 	}
-	return shapes
+	for i, p := range places {
+		if len(taken[i]) > 0 {
+			v.res.single = append(v.res.single, p.name+"="+strings.Join(taken[i], ", "))
+		}
+	}
+	return nil
+}
+
+// single is size k of a dimension by itself, 0 if it is the one of the first case or an earlier one.
+func (v *verification) single(p openPlace, base, k, multiple, window int) int {
+	sizes := []int{1, 3, base + base/2 | 1}
+	port, _ := inputPort(v.m, p.input)
+	symbol, _ := p.dim.SymbolName()
+	for k := 1; k < 3; k++ {
+		sizes = append(sizes, realisticSize(port.Type, symbol, p.axis, k, multiple, window))
+	}
+	if n := sizes[k]; n != base && slices.Index(sizes, n) == k {
+		return n
+	}
+	return 0
+}
+
+// choices compares the models for integers that the original compares its inputs with, which random ones hardly meet.
+func (v *verification) choices(ctx context.Context) error {
+	values := trial.Compared(v.m.Graph())
+	maps.DeleteFunc(values, func(name string, _ []int64) bool { return v.have[name] != nil })
+	for _, choice := range trial.Choices(values) {
+		if v.settled() {
+			break
+		}
+		have, names := map[string]ndarray.Value{}, []string(nil)
+		maps.Copy(have, v.have)
+		for _, name := range slices.Sorted(maps.Keys(choice)) {
+			if x, err := v.chosen(name, choice[name]); err == nil {
+				have[name], names = x, append(names, fmt.Sprintf("%s = %d", name, choice[name]))
+			}
+		}
+		if err := v.with(ctx, strings.Join(names, ", "), have); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// chosen is an input whose elements are one integer, of the shape of the first case or of one element.
+func (v *verification) chosen(name string, x int64) (ndarray.Value, error) {
+	port, err := inputPort(v.m, name)
+	if err != nil {
+		return nil, err
+	}
+	one, ok := numberOf(port.Type.DType, fmt.Sprint(x))
+	if !ok {
+		return nil, usagef("input %q is %s", name, port.Type)
+	}
+	shape := slices.Repeat([]int{1}, port.Type.Rank())
+	if v.first != nil {
+		shape = v.first.shapes[name]
+	}
+	return arrayOrNil(ssa.NewSplat(one, shape...).ArrayIn(v.a.memory))
+}
+
+// with compares the models for some inputs given, with the shapes of the first case if the original takes them, else with others.
+func (v *verification) with(ctx context.Context, what string, have map[string]ndarray.Value) error {
+	use := func(shapes map[string][]int, in map[string]ndarray.Value) error {
+		if v.first == nil {
+			return v.one(ctx, sizeCase{shapes, in})
+		}
+		want, err := v.original(ctx, in)
+		if err != nil {
+			return err
+		}
+		if text := allShapesText(shapes); text != allShapesText(v.first.shapes) {
+			what += " with " + text
+		}
+		return v.agree(ctx, what, in, want)
+	}
+	var err error
+	if v.first != nil {
+		err = v.a.attempt(v.m, v.first.shapes, have, use)
+	}
+	if v.first == nil || err != nil {
+		quiet := *v.a
+		quiet.errOut = io.Discard
+		err = quiet.withRealisticSizes(ctx, v.m, have, use)
+	}
+	if err != nil {
+		v.refuse(what, err)
+	}
+	return ctx.Err()
 }
 
 // tolerance is what two outputs may differ by. The absolute one is that of outputs around 1: for smaller ones, and with
