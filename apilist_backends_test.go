@@ -13,6 +13,7 @@ import (
 // The exported functions and types of backend/cuda, of the packages below backend/gorgonia, and of those that they brought.
 func init() {
 	maps.Copy(apiFuncs, map[string]any{
+		"backend/cuda.MeasureRuns":          cuda.MeasureRuns,
 		"backend/cuda.NewTensor":            cuda.NewTensor,
 		"backend/cuda.RunInto":              cuda.RunInto,
 		"backend/cuda.WithDevice":           cuda.WithDevice,
@@ -30,10 +31,13 @@ func init() {
 	})
 	maps.Copy(apiTypes, map[string]reflect.Type{
 		"backend/cuda.KernelError":         reflect.TypeFor[cuda.KernelError](),
+		"backend/cuda.Limits":              reflect.TypeFor[cuda.Limits](),
 		"backend/cuda.MemoryError":         reflect.TypeFor[cuda.MemoryError](),
 		"backend/cuda.NoDeviceError":       reflect.TypeFor[cuda.NoDeviceError](),
 		"backend/cuda.NoDriverError":       reflect.TypeFor[cuda.NoDriverError](),
 		"backend/cuda.OldDriverError":      reflect.TypeFor[cuda.OldDriverError](),
+		"backend/cuda.Profile":             reflect.TypeFor[cuda.Profile](),
+		"backend/cuda.ProfileRow":          reflect.TypeFor[cuda.ProfileRow](),
 		"backend/cuda.Tensor":              reflect.TypeFor[cuda.Tensor](),
 		"backend/cuda.TensorError":         reflect.TypeFor[cuda.TensorError](),
 		"backend/gorgonia/export.Error":    reflect.TypeFor[export.Error](),

@@ -5,6 +5,7 @@ package cuda
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,37 @@ import (
 	"github.com/berth-onnx/berth/backend/cuda/internal/driver/drivertest"
 	"github.com/berth-onnx/berth/ndarray"
 )
+
+// TestDriverProfile: times are those between events behind every piece of work, and limits those of the clocks that the driver tells.
+func TestDriverProfile(t *testing.T) {
+	stub := drivertest.Build(t)
+	const name = "cuda-test-driver-profile"
+	m := &machine{open: func() (device.Device, error) { return driver.Open(stub.Library, 0) }}
+	backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, m, fast) })
+	s := sessionOn(t, modelOf(t, onDeviceAlone), name)
+	stub.OK()
+	p, err := MeasureRuns(t.Context(), s, []ndarray.Value{wave(1, 4, 4)}, 3)
+	require.NoError(t, err)
+	assert.Equal(t, "Stub 40", p.Device)
+	assert.Equal(t, []Limits{{"Stub 40", 16 * 128 * 2 * 13e3, 2 * 36e3 * 37 / 8, 16 * 4 * 13e3}}, p.Limits)
+	const one = 1500 * time.Microsecond // between any two events of the stub
+	assert.Equal(t, []ProfileRow{
+		{Kernel: "copy from the device", IsCopy: true, IsHost: true, Launches: 2, Bytes: 128, Time: 2 * one},
+		{Kernel: "gemm", Launches: 2, Operations: 2 * 2 * 4 * 4 * 4, Bytes: 2 * 3 * 64, Time: 2 * one},
+		{Kernel: "copy to the device", IsCopy: true, IsHost: true, Launches: 1, Bytes: 64, Time: one},
+		{Kernel: "fused", Launches: 1, Operations: 16, Bytes: 128, Time: one},
+		{Kernel: "softmax", Launches: 1, Operations: 80, Bytes: 128, Time: one},
+	}, p.Rows)
+	made := map[string]int{}
+	for _, line := range stub.Since() {
+		call, _, _ := strings.Cut(line, " ")
+		made[call]++
+	}
+	assert.Equal(t, 3*8, made["cuEventCreate"])
+	assert.Equal(t, 3*8, made["cuEventRecord"])
+	assert.Equal(t, 3*8, made["cuEventDestroy_v2"])
+	assert.Zero(t, made["cuGraphLaunch"])
+}
 
 // TestDriverCalls: what a session asks the driver for, in its order, in the first run, the second and later ones.
 func TestDriverCalls(t *testing.T) {

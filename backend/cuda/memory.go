@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/backend"
@@ -32,11 +33,12 @@ type memory struct {
 	late    []lateCopy
 	stats   stats
 
-	now    segment
-	outs   []stagedCopy
-	chunk  int   // of staging memory that is filled now
-	filled int64 // bytes of it
-	isBusy bool  // the device may be at work, for a run whose context has ended
+	now      segment
+	outs     []stagedCopy
+	chunk    int                      // of staging memory that is filled now
+	filled   int64                    // bytes of it
+	profiler atomic.Pointer[profiler] // nil but in MeasureRuns
+	isBusy   bool                     // the device may be at work, for a run whose context has ended
 }
 
 // held is what is given back to the device.

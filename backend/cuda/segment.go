@@ -140,7 +140,10 @@ func (r *recordings) forget(isOld func(x *recording) bool) (err error) {
 }
 
 // each makes the launches of a segment and asks for all of its work.
-func (s *segment) each(ctx context.Context, d device.Device) (launched int, err error) {
+func (s *segment) each(ctx context.Context, d device.Device, p *profiler) (launched int, err error) {
+	if err := p.begin(); err != nil {
+		return 0, err
+	}
 	at := 0
 	for i := range s.list {
 		w := &s.list[i]
@@ -155,8 +158,11 @@ func (s *segment) each(ctx context.Context, d device.Device) (launched int, err 
 			n := at + w.in + w.out
 			call := lower.Call{In: s.operands[at : at+w.in], Out: s.operands[at+w.in : n], Scratch: s.operands[n]}
 			at = n + 1
-			err = w.launch(ctx, d, &call)
+			err = w.launch(ctx, d, &call, p)
 			launched += len(w.kernel.plan.Steps)
+		}
+		if err == nil {
+			err = p.done(w)
 		}
 		if err != nil {
 			return launched, errors.Join(err, ctx.Err())
@@ -166,11 +172,12 @@ func (s *segment) each(ctx context.Context, d device.Device) (launched int, err 
 }
 
 // launch launches the kernels of a node.
-func (w *work) launch(ctx context.Context, d device.Device, call *lower.Call) error {
+func (w *work) launch(ctx context.Context, d device.Device, call *lower.Call, p *profiler) error {
 	for _, step := range w.kernel.plan.Steps {
 		l, err := step(call)
 		if err == nil {
 			l.Context = ctx
+			p.launched(l.Kernel.Name())
 			err = d.Launch(l)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -201,6 +208,9 @@ func (m *memory) flush() error {
 		return err
 	}
 	m.isBusy = false
+	if err := m.profiler.Load().settle(); err != nil {
+		return err
+	}
 	for _, o := range m.outs {
 		copy(o.to, o.staged)
 	}
@@ -209,16 +219,20 @@ func (m *memory) flush() error {
 
 // perform asks for what has been noted.
 func (m *memory) perform(d device.Device) error {
-	r, err := m.recordings.find(&m.now)
-	if err != nil {
-		return err
+	var r *recording
+	var err error
+	p := m.profiler.Load()
+	if p == nil { // else each piece of work is marked
+		if r, err = m.recordings.find(&m.now); err != nil {
+			return err
+		}
 	}
 	launched := 0
 	switch {
 	case r == nil:
-		launched, err = m.now.each(m.ctx, d)
+		launched, err = m.now.each(m.ctx, d, p)
 	case r.graph == nil:
-		if r.graph, err = d.Capture(func() (err error) { r.launches, err = r.each(m.ctx, d); return err }); err != nil {
+		if r.graph, err = d.Capture(func() (err error) { r.launches, err = r.each(m.ctx, d, nil); return err }); err != nil {
 			return err
 		}
 		m.stats.Recorded++

@@ -43,6 +43,9 @@ type benchJSON struct {
 	Nodes     []nodeRow    `json:"nodes,omitempty"`
 	Limits    []limitsJSON `json:"limits,omitempty"`
 
+	// Device is what kernels of a device do (--backend cuda, cuda-sim).
+	Device *deviceJSON `json:"device,omitempty"`
+
 	// Compare is the same model in another runtime (--compare).
 	Compare *compareJSON `json:"compare,omitempty"`
 
@@ -65,6 +68,8 @@ func (a *app) benchCmd() *cobra.Command {
 		"Bench compiles the model, warms up, and times runs one after the other in one arena.\nload_ns is opening and compiling; arena_bytes is what one run holds, workspaces included.\n"+
 			"--profile lists nodes by time, with the kernel's algorithm and its reason, 10⁹ operations and bytes a second, and the\n"+
 			"part of what bounds them on this machine, arithmetic or memory, as measured at the end.\n"+
+			"--backend cuda adds a table of kernels: launches, operations, bytes, time by the device's events and the part of what the device\n"+
+			"can reach; cuda-sim runs once and counts instead, with the least times that the limits of two GPUs allow.\n"+
 			"--compare ort runs the same in ONNX Runtime in a Python process (--python) and needs numpy and onnxruntime there;\n"+
 			"ratios are berth's by the other's, and nodes that compute the same are in one row. README.md lists the fields of --json.\n"+
 			"--tape-machine also makes the model one of Gorgonia's expression graphs and times passes in Gorgonia's\n"+
@@ -122,7 +127,12 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	}
 	res := benchJSON{Model: model, Threads: a.threads, LoadNanos: (opened + p.CompileTime()).Nanoseconds(), CompileNanos: p.CompileTime().Nanoseconds(),
 		ArenaBytes: p.Plan().ArenaBytes, WeightsBytes: p.Plan().WeightBytes, PackedBytes: m.PackedBytes(), StartRSS: startRSS}
-	if err := a.timeRuns(ctx, sess, args, f.seconds, &res); err != nil {
+	if !simulates(f.backend) {
+		if err := a.timeRuns(ctx, sess, args, f.seconds, &res); err != nil {
+			return err
+		}
+	}
+	if err := benchDevice(ctx, sess, args, f.backend, &res); err != nil {
 		return err
 	}
 	if f.profile {
@@ -237,6 +247,9 @@ func packedText(packed map[string]int64) string {
 	return bytesText(sum) + ": " + strings.Join(parts, ", ")
 }
 
+// timedRows are those that say nothing without timed runs.
+var timedRows = []string{"median", "fastest", "p99", "runs", "allocations per run"}
+
 func (a *app) printBench(r benchJSON, p berth.PlanInfo) {
 	t := newTable(a.out, filepath.Base(r.Model), "")
 	alignRight(t, 2)
@@ -246,9 +259,12 @@ func (a *app) printBench(r benchJSON, p berth.PlanInfo) {
 		{"arena", bytesText(r.ArenaBytes)}, {"weights", bytesText(r.WeightsBytes)}, {"weights, packed", packedText(r.PackedBytes)}, {"peak RSS", bytesText(r.PeakRSS) + ", of which " + bytesText(r.StartRSS) + " when the model was opened"},
 		{"allocations per run", fmt.Sprintf("%.0f", r.AllocsPerRun)}, {"nodes on reference kernels", fmt.Sprint(p.ReferenceOps)},
 	} {
-		t.AppendRow([]any{row[0], row[1]})
+		if r.Runs > 0 || !slices.Contains(timedRows, row[0]) {
+			t.AppendRow([]any{row[0], row[1]})
+		}
 	}
 	t.Render()
+	a.printDevice(r.Device)
 	a.printProfile(r)
 	a.printCompare(r)
 	a.printMachines(r.Machines)

@@ -90,6 +90,40 @@ func TestBenchProfileText(t *testing.T) {
 	assert.Contains(t, o.err, "the limits of the machine are not measured: ")
 }
 
+// TestBenchDevice: on the interpreter there is a table of kernels with counts and the least times of GPUs, and no times of runs.
+func TestBenchDevice(t *testing.T) {
+	path := saved(t, `in %x: float32[64,64] %a = MatMul(%x, %x) %y = Softmax(%a) out %y`)
+	m := object(t, ok(t, "bench", path, "--json", "--backend", "cuda-sim"))
+	assert.Zero(t, m["runs"])
+	assert.Zero(t, m["median_ns"])
+	d := m["device"].(map[string]any)
+	hasFields(t, d, "name", "simulated", "limits", "kernels")
+	rows := map[string]map[string]any{}
+	for _, r := range d["kernels"].([]any) {
+		row := r.(map[string]any)
+		rows[row["kernel"].(string)] = row
+	}
+	gemm := rows["gemm"]
+	hasFields(t, gemm, "kernel", "launches", "flops", "bytes", "flop_per_byte", "executed_flops", "instructions", "traffic_bytes", "predicted")
+	assert.EqualValues(t, 2*64*64*64, gemm["flops"])
+	assert.EqualValues(t, 3*4*64*64, gemm["bytes"])
+	for i, p := range gemm["predicted"].([]any) {
+		l := d["limits"].([]any)[i].(map[string]any)
+		least := max(gemm["executed_flops"].(float64)/l["gflop_per_s"].(float64), gemm["bytes"].(float64)/l["gb_per_s"].(float64),
+			gemm["instructions"].(float64)/l["ginstructions_per_s"].(float64))
+		assert.InDelta(t, least, p.(map[string]any)["ns"], 1)
+		assert.Contains(t, []any{"arithmetic", "memory", "instructions"}, p.(map[string]any)["limit"])
+	}
+	assert.Contains(t, rows, "softmax")
+	assert.NotContains(t, rows["copy to the device"], "predicted")
+	text := ok(t, "bench", path, "--backend", "cuda-sim")
+	assert.Contains(t, text, "the least time that their limits allow, computed, not measured")
+	assert.Contains(t, text, "sm_90 (H100)")
+	assert.NotContains(t, text, "median")
+	assert.NotContains(t, object(t, ok(t, "bench", path, "--json", "--seconds", "0.01")), "device")
+	fails(t, exitUsage, []string{"--profile has no effect on bench with --backend cuda-sim"}, "bench", path, "--backend", "cuda-sim", "--profile")
+}
+
 // TestProfileWork: operations and bytes of a node that a loop repeats are those of all its executions.
 func TestProfileWork(t *testing.T) {
 	path := saved(t, `in %x: float32[4,8] const %w: float32[8,8] = splat 0.5 const %n: int64[] = 3 const %c: bool[] = true

@@ -30,6 +30,8 @@ type Limits struct {
 	Floats  float64 // operations on float32 a second; a product and a sum are two
 	Bytes   float64 // operations on bytes a second, by the instructions that kernels use; 0 where there are none
 	Memory  []Speed // by working set, the smallest first
+
+	Instructions float64 // that can be issued a second; 0 where that is no limit of its own
 }
 
 // Speed is how many bytes a second are read and written within a working set.
@@ -43,6 +45,8 @@ type Work struct {
 	Operations int64
 	OfBytes    bool  // the operations are on bytes, else on float32
 	Bytes      int64 // read and written
+
+	Instructions int64 // 0 where they are not counted
 }
 
 // sets are the working sets that are measured, in bytes.
@@ -152,6 +156,7 @@ func (l *Limits) MemorySpeed(bytes int64) float64 {
 const (
 	Arithmetic = "arithmetic"
 	Memory     = "memory"
+	Issue      = "instructions"
 )
 
 // Bound is the least time in which the work can be done, in nanoseconds, and the limit that says so; 0 and "" for no work.
@@ -165,6 +170,9 @@ func (l *Limits) Bound(w Work) (nanos float64, limit string) {
 	}
 	if n := 1e9 * float64(w.Operations) / peak; peak > 0 && n > nanos {
 		nanos, limit = n, Arithmetic
+	}
+	if n := 1e9 * float64(w.Instructions) / l.Instructions; l.Instructions > 0 && n > nanos {
+		nanos, limit = n, Issue
 	}
 	return nanos, limit
 }

@@ -34,7 +34,11 @@ func TestBound(t *testing.T) {
 		assert.Equal(t, c.limit, limit, c.name)
 	}
 	none := &Limits{Floats: 100e9, Memory: l.Memory}
-	_, limit := none.Bound(Work{Operations: 1 << 40, Bytes: 1000, OfBytes: true})
+	issue := &Limits{Floats: 100e9, Memory: l.Memory, Instructions: 1e9}
+	nanos, limit := issue.Bound(Work{Operations: 1000, Bytes: 100, Instructions: 3000})
+	assert.InDelta(t, 3000, nanos, 1e-3)
+	assert.Equal(t, Issue, limit)
+	_, limit = none.Bound(Work{Operations: 1 << 40, Bytes: 1000, OfBytes: true})
 	assert.Equal(t, Memory, limit, "a machine without products of bytes")
 }
 

@@ -52,6 +52,16 @@ type Info struct {
 	Major, Minor   int // compute capability: 8 and 6 for sm_86
 	Processors     int // streaming multiprocessors
 	SharedPerBlock int // bytes, without asking for more
+	ClockKHz       int // at most, of the multiprocessors
+	MemoryClockKHz int
+	MemoryBusBits  int
+}
+
+// Work is what kernels have done, where a device counts that.
+type Work struct {
+	Operations   int64 // on floats; a fused multiply-add is two
+	Instructions int64 // of warps
+	Traffic      int64 // bytes of the pieces of 32 that warps have read and written in memory
 }
 
 // Module is compiled PTX.

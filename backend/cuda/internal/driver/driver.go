@@ -67,7 +67,8 @@ func (g *gpu) describe() error {
 		return err
 	}
 	g.info.Name = textOf(name)
-	for attribute, to := range map[int32]*int{75: &g.info.Major, 76: &g.info.Minor, 16: &g.info.Processors, 8: &g.info.SharedPerBlock} {
+	for attribute, to := range map[int32]*int{75: &g.info.Major, 76: &g.info.Minor, 16: &g.info.Processors, 8: &g.info.SharedPerBlock,
+		13: &g.info.ClockKHz, 36: &g.info.MemoryClockKHz, 37: &g.info.MemoryBusBits} {
 		var v int32
 		if err := g.calls.failure("cuDeviceGetAttribute", g.calls.deviceGetAttribute(&v, attribute, g.dev)); err != nil {
 			return err

@@ -22,7 +22,7 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"cuDriverGetVersion", "cuInit 0", "cuDeviceGetCount", "cuDeviceGet 1", "cuDeviceGetName 41",
 		"cuDevicePrimaryCtxRetain 41", "cuStreamCreate 1"}, s.Since())
-	assert.Equal(t, device.Info{Name: "Stub 41", Major: 75, Minor: 76, Processors: 16, SharedPerBlock: 49152}, d.Info())
+	assert.Equal(t, device.Info{Name: "Stub 41", Major: 75, Minor: 76, Processors: 16, SharedPerBlock: 49152, ClockKHz: 13, MemoryClockKHz: 36, MemoryBusBits: 37}, d.Info())
 
 	p, err := d.Alloc(1 << 10)
 	require.NoError(t, err)

@@ -163,6 +163,18 @@ func (d *Device) Counts() map[string]ptx.Counts {
 	return out
 }
 
+// Work sums over all kernels.
+func (d *Device) Work() (w device.Work) {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	for _, c := range d.counts {
+		w.Operations += c.Flops
+		w.Instructions += c.Instructions().Warps
+		w.Traffic += 32 * c.GlobalSectors
+	}
+	return w
+}
+
 // Load parses and compiles a module.
 func (d *Device) Load(text string) (device.Module, error) {
 	m, err := ptx.Parse(text)
