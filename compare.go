@@ -279,7 +279,7 @@ func (t *comparison) plan(name string, prob placing, row PlanRow) error {
 // timed adds a row with what fill puts into it, in at most the planner's time, and the time it took.
 func (t *comparison) timed(row PlanRow, fill func(ctx context.Context, row *PlanRow) error) error {
 	if t.co.Progress != nil {
-		t.co.Progress(row.Planner, row.Schedule)
+		rescue.Call("CompareOptions.Progress", func() { t.co.Progress(row.Planner, row.Schedule) })
 	}
 	ctx, cancel := t.ctx, func() {}
 	if t.co.Budget > 0 {
@@ -398,7 +398,7 @@ func (m *Model) foldedGraph(ctx context.Context, c *config, sched string, shown 
 	}
 	c.dump = nil // once
 	if shown != nil {
-		shown(bound.Graph)
+		rescue.Call("CompareOptions.Folded", func() { shown(bound.Graph) })
 	}
 	best, err = schedule.Order(ctx, bound.Graph, sched)
 	return bound.Graph, best, err

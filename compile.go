@@ -391,7 +391,7 @@ func NewArena() *Arena { return program.NewArena() }
 // each other.
 func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 	if a == nil {
-		return nil, errors.New("the arena is nil; NewArena makes one")
+		return nil, &OptionError{Option: "NewSessionIn", Got: "nil", Want: "an arena, which NewArena makes"}
 	}
 	return p.wrap(func() (*program.Session, error) { return p.prog.NewSessionIn(a) })
 }

@@ -2,10 +2,10 @@ package berth
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -16,7 +16,7 @@ import (
 // expressions.
 func (m *Model) Extend(ctx context.Context, edit func(*ssa.Graph) error, opts ...Option) (*Model, error) {
 	if edit == nil {
-		return nil, errors.New("the function that is to change the graph is nil")
+		return nil, &OptionError{Option: "Extend", Got: "nil", Want: "a function that changes the graph"}
 	}
 	return usingContext(ctx, m.lifetime(), func() (*Model, error) {
 		c := newConfig(opts)
@@ -28,7 +28,8 @@ func (m *Model) Extend(ctx context.Context, edit func(*ssa.Graph) error, opts ..
 		if err := nameResults(bound.Graph, m.module.OutputName); err != nil {
 			return nil, err
 		}
-		if err := edit(bound.Graph); err != nil {
+		rescue.Call("the function given to Extend", func() { err = edit(bound.Graph) })
+		if err != nil {
 			return nil, err
 		}
 		bound.Defaults = maps.Clone(bound.Defaults)

@@ -53,7 +53,11 @@ type (
 	NodeError = ops.NodeError
 	// MemoryError reports that a run, or a step before it, needs more memory than it may use.
 	MemoryError = ops.MemoryError
-	// PanicError is a panic with its stack: a bug of berth, or of a function of the caller's that it called, such as a [Hook].
+	// PanicError is a panic with its stack: a bug of berth or, where Of names it, of a function of the caller's, such as a [Hook]. Its fields:
+	//
+	//	Of    string // "the hook"; "" for berth
+	//	Value any    // of the panic
+	//	Stack []byte
 	PanicError = ops.PanicError
 )
 
@@ -100,5 +104,8 @@ type Dump struct{ d rewrite.Dump }
 // that are new against the last change marked.
 func (d *Dump) WriteHTML(w io.Writer) (err error) {
 	defer rescue.Into(&err)
+	if d == nil {
+		return &OptionError{Option: "WriteHTML", Got: "nil", Want: "the Dump that WithDump was given"}
+	}
 	return d.d.WriteHTML(rescue.Writer(w))
 }

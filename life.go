@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -278,7 +278,7 @@ func usingContext[T any](ctx context.Context, l *lifetime, f func() (T, error)) 
 func (l *lifetime) guard(old bool, check func(*files) error, err *error) {
 	debug.SetPanicOnFault(old)
 	if r := recover(); r != nil {
-		*err = &ops.PanicError{Value: r, Stack: debug.Stack()}
+		*err = rescue.Caught(r)
 		check = (*files).check
 	}
 	if changed := check(l.share.files); changed != nil {

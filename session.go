@@ -184,7 +184,9 @@ func (s *Session) Observe(f func(step Step, results []ndarray.Value)) {
 		s.observe.Store(nil)
 		return
 	}
-	observe := func(in *program.Instr, results []ndarray.Value) { f(Step{in}, results) }
+	observe := func(in *program.Instr, results []ndarray.Value) {
+		rescue.Call("the observer", func() { f(Step{in}, results) })
+	}
 	s.observe.Store(&observe)
 }
 
@@ -209,5 +211,8 @@ func (s *Session) Written() int64 {
 // every block.
 func (p *Program) WriteMemoryMap(w io.Writer) (err error) {
 	defer rescue.Into(&err)
+	if !p.made() {
+		return errUnmade
+	}
 	return report.HTML(rescue.Writer(w), p.prog)
 }

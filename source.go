@@ -98,15 +98,18 @@ func (e *endingReader) fill(n int) {
 
 // readFS reads a regular file.
 func (c *config) readFS(fsys fs.FS, name string, most int64) ([]byte, error) {
-	f, err := fsys.Open(name)
+	var f fs.File
+	var err error
+	rescue.Call("the file system", func() { f, err = fsys.Open(name) })
 	if err != nil {
 		return nil, err
 	}
 	if f == nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("the file system gives a nil file")}
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	defer rescue.Call("the file system", func() { _ = f.Close() })
+	var info fs.FileInfo
+	rescue.Call("the file system", func() { info, err = f.Stat() })
 	if err != nil {
 		return nil, err
 	}

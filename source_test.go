@@ -269,6 +269,17 @@ func TestBadStreams(t *testing.T) {
 		{"Read", reader, second(berth.Read(nil))},
 		{"Read", rules, second(berth.Read(liar{}))},
 		{"Read with a context", rules, second(berth.Read(liar{}, berth.WithContext(t.Context())))},
+		{"Read", "the reader is a nil *os.File", second(berth.Read((*os.File)(nil)))},
+		{"Read", "the reader is a nil *bytes.Reader", second(berth.Read((*bytes.Reader)(nil)))},
+		{"Read", "the reader is a nil *bytes.Reader", second(berth.Read((*bytes.Reader)(nil), berth.WithContext(t.Context())))},
+		{"ReadCSV", "the reader is a nil *bytes.Reader", third(planner.ReadCSV((*bytes.Reader)(nil)))},
+		{"ReadWAV", "the reader is a nil *os.File", second(preprocess.ReadWAV((*os.File)(nil)))},
+		{"WriteCSV", "the writer is a nil *bytes.Buffer", planner.WriteCSV((*bytes.Buffer)(nil), &planner.Problem{}, nil)},
+		{"WriteHTML", "the writer is a nil *os.File", new(berth.Dump).WriteHTML((*os.File)(nil))},
+		{"WriteHTML", "WriteHTML(nil): want the Dump", (*berth.Dump)(nil).WriteHTML(io.Discard)},
+		{"WriteMemoryMap", "Model.Compile programs", new(berth.Program).WriteMemoryMap(io.Discard)},
+		{"Extend", "Extend(nil): want a function", second(m.Extend(t.Context(), nil))},
+		{"NewSessionIn", "NewSessionIn(nil): want an arena", second(p.NewSessionIn(nil))},
 		{"OpenFS", "nil file", second(berth.OpenFS(nilFS{}, "x"))},
 		{"OpenFS", "nil file information", second(berth.OpenFS(nilFS{nilInfo{}}, "x"))},
 		{"WriteInstance", writer, m.WriteInstance(t.Context(), nil)},
@@ -282,3 +293,42 @@ func TestBadStreams(t *testing.T) {
 		assert.NotErrorAs(t, c.err, &internal, c.name)
 	}
 }
+
+// panicFS is a file system that panics.
+type panicFS struct{}
+
+func (panicFS) Open(string) (fs.File, error) { panic("mine") }
+
+// TestPanicsOfCallers: a panic of a function that the caller gave is an error that says whose it is, with its value.
+func TestPanicsOfCallers(t *testing.T) {
+	m := builtin("mlp")
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	inputs := map[string]ndarray.Value{}
+	for _, in := range m.Inputs() {
+		inputs[in.Name] = drawn(in.Type, 1)
+	}
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	s.Observe(func(berth.Step, []ndarray.Value) { panic("mine") })
+	second := func(_ any, err error) error { return err }
+	for of, err := range map[string]error{
+		"the reader":                   second(berth.Read(readFunc(func([]byte) (int, error) { panic("mine") }))),
+		"the writer":                   m.WriteInstance(t.Context(), writeFunc(func([]byte) (int, error) { panic("mine") })),
+		"the file system":              second(berth.OpenFS(panicFS{}, "x")),
+		"the observer":                 second(s.RunValues(t.Context(), inputs)),
+		"the function given to Extend": second(m.Extend(t.Context(), func(*ssa.Graph) error { panic("mine") })),
+		"CompareOptions.Progress":      second(m.Compare(t.Context(), berth.CompareOptions{Progress: func(string, string) { panic("mine") }})),
+		"CompareOptions.Folded":        second(m.Compare(t.Context(), berth.CompareOptions{Folded: func(*ssa.Graph) { panic("mine") }})),
+	} {
+		var pe *berth.PanicError
+		require.ErrorAs(t, err, &pe, of)
+		assert.Equal(t, of, pe.Of)
+		assert.Equal(t, "mine", pe.Value)
+		assert.ErrorContains(t, err, of+" panicked: mine")
+	}
+}
+
+type writeFunc func(p []byte) (int, error)
+
+func (f writeFunc) Write(p []byte) (int, error) { return f(p) }

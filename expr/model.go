@@ -45,7 +45,7 @@ func Extend(ctx context.Context, m *berth.Model, edit func(p *Ports), opts ...be
 			p.named[v], p.names[v.Name] = true, true
 		}
 		defer func() { p.g = nil }()
-		edit(p)
+		rescue.Call("the function given to Extend", func() { edit(p) })
 		if len(g.Results) == 0 {
 			p.fail(&TypeError{"Extend", "the model has no output left", nil})
 		}

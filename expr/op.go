@@ -240,9 +240,11 @@ func NewFunc[T, U Elem](name string, f func(T) U) (Func[T, U], error) {
 	funcs.names[name] = true
 	return Func[T, U]{&tile.Func{Name: name, In: in, Out: out, Run: func(dst, src []byte) {
 		y, x := elements[U](dst), elements[T](src)
-		for i, v := range x {
-			y[i] = f(v)
-		}
+		rescue.Call("the function", func() {
+			for i, v := range x {
+				y[i] = f(v)
+			}
+		})
 	}}}, nil
 }
 

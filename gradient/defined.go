@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -49,7 +50,9 @@ func definedRule(key string) rule {
 		return nil
 	case d.Backward == nil:
 		return byFormula(func(g *builder, n *ssa.Node) []*ssa.Value {
-			body, err := d.Forward(n)
+			var body *ssa.Graph
+			var err error
+			rescue.Call("Forward", func() { body, err = d.Forward(n) })
 			return g.splice(n, body, err, present(n.In))
 		})
 	}
@@ -61,7 +64,9 @@ func definedRule(key string) rule {
 		for i := range n.In {
 			wants[i] = g.wants(n, i)
 		}
-		body, err := d.Backward(n, given, wants)
+		var body *ssa.Graph
+		var err error
+		rescue.Call("Backward", func() { body, err = d.Backward(n, given, wants) })
 		found := g.splice(n, body, err, slices.Concat(present(n.In), present(n.Out), present(dy)))
 		out := make([]*ssa.Value, len(n.In))
 		for i := range out {

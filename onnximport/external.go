@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -120,7 +121,8 @@ func (x *externalData) given(tensor, location string) (*onnxwire.Mapping, error)
 	if err != nil {
 		return nil, err
 	}
-	data, err := x.data(path.Clean(filepath.ToSlash(local)))
+	var data []byte
+	rescue.Call("Options.Data", func() { data, err = x.data(path.Clean(filepath.ToSlash(local))) })
 	if err != nil {
 		return nil, fail("", "external data %q of tensor %q can not be read: %w", location, tensor, err)
 	}

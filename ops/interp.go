@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
@@ -48,7 +47,7 @@ func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe 
 			}
 		}
 		if observe != nil {
-			observe(n, c.Out)
+			rescue.Call("the observer", func() { observe(n, c.Out) })
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -85,7 +84,7 @@ func Eval(c *Call) (err error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = AtNode("run", c.Node, &PanicError{Value: r, Stack: debug.Stack()})
+			err = AtNode("run", c.Node, rescue.Caught(r))
 		}
 	}()
 	for len(c.Out) < len(c.Node.Out) {

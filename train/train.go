@@ -241,7 +241,8 @@ func (t *Trainer) keep(g *ssa.Graph, name string, _ *ssa.Value) {
 // complete adds loss, derivatives and update. The results are the loss, then what states become.
 func (t *Trainer) complete(g *ssa.Graph) error {
 	b := &Builder{Graph: g}
-	loss := t.options.Loss(b, g.Results[0])
+	var loss *ssa.Value
+	rescue.Call("Options.Loss", func() { loss = t.options.Loss(b, g.Results[0]) })
 	if b.err != nil {
 		return b.err
 	}
@@ -560,7 +561,8 @@ func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float
 		scalars[0].SetInt(0, int64(t.step))
 		scalars = scalars[1:]
 	}
-	rate := t.options.Rate(change)
+	var rate float64
+	rescue.Call("Options.Rate", func() { rate = t.options.Rate(change) })
 	if math.IsNaN(rate) || math.IsInf(rate, 0) {
 		return 0, fmt.Errorf("the rate of change %d is %g", change, rate)
 	}

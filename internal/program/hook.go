@@ -3,9 +3,9 @@ package program
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -53,18 +53,9 @@ func (s *Session) hooked(h *Hook, in *Instr) (err error) {
 	return err
 }
 
-// tell calls a function of a hook. Its panic, which becomes the error of the run, says that it is the hook's.
+// tell calls a function of a hook.
 func (s *Session) tell(f func(context.Context, Event), e Event) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case error:
-			panic(fmt.Errorf("the hook panicked: %w", r))
-		default:
-			panic(fmt.Errorf("the hook panicked: %v", r))
-		}
-	}()
-	f(s.ctx, e)
+	rescue.Call("the hook", func() { f(s.ctx, e) })
 }
 
 func nameOf(n *ssa.Node) string {

@@ -3,10 +3,10 @@ package program
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -322,7 +322,7 @@ func (s *Session) open(valid bool) {
 // rescue ends a run. A panic inside a kernel becomes an error that names the node.
 func (s *Session) rescue(err *error) {
 	if r := recover(); r != nil {
-		*err = &ops.PanicError{Value: r, Stack: debug.Stack()}
+		*err = rescue.Caught(r)
 		if s.at != nil && s.at.Node != nil {
 			*err = ops.AtNode("run", s.at.Node, *err)
 		}

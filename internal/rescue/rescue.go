@@ -8,15 +8,21 @@ import (
 	"runtime/debug"
 )
 
-// PanicError is a panic caught at an API border: a bug in berth, or arguments that break what a
-// function documents. Stack is for reports, not for users.
+// PanicError is a panic caught at an API border: a bug in berth, arguments that break what a
+// function documents, or a panic of code of the caller's. Stack is for reports, not for users.
 type PanicError struct {
+	Of    string // the code of the caller's that panicked, as "the hook"; "" for berth's
 	Value any
 	Stack []byte
 }
 
-// Error prints the panic's value without the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
+// Error prints whose panic it is and its value, without the stack.
+func (e *PanicError) Error() string {
+	if e.Of != "" {
+		return fmt.Sprintf("%s panicked: %v", e.Of, e.Value)
+	}
+	return fmt.Sprintf("internal error: %v", e.Value)
+}
 
 // Unwrap returns the panic's value if that is an error.
 func (e *PanicError) Unwrap() error {
@@ -30,6 +36,28 @@ func (e *PanicError) Unwrap() error {
 //		defer rescue.Into(&err)
 func Into(err *error) {
 	if r := recover(); r != nil {
-		*err = &PanicError{Value: r, Stack: debug.Stack()}
+		*err = Caught(r)
 	}
+}
+
+// Caught is the error of a panic, by what recover returned.
+func Caught(r any) *PanicError {
+	if e, ok := r.(*PanicError); ok {
+		return e
+	}
+	return &PanicError{Value: r, Stack: debug.Stack()}
+}
+
+// Call calls a function of the caller's. A panic of it goes on as one that says whose it is.
+func Call(of string, f func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			e := Caught(r)
+			if e.Of == "" {
+				e.Of = of
+			}
+			panic(e)
+		}
+	}()
+	f()
 }

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 )
 
-// Reader guards a reader of the caller's: a nil one, and one that says it has read more than it was given room for, are
-// errors of its Read.
+// Reader guards a reader of the caller's: a nil one, one that panics, and one that says it has read more than it was given room
+// for, are errors of its Read.
 func Reader(r io.Reader) io.Reader { return guardedReader{r} }
 
 // Writer is [Reader] for writers.
@@ -19,8 +20,7 @@ func (g guardedReader) Read(p []byte) (int, error) {
 	if g.r == nil {
 		return 0, errors.New("the reader is nil")
 	}
-	n, err := g.r.Read(p)
-	return counted(g.r, n, len(p), err)
+	return counted("the reader", g.r, g.r.Read, p)
 }
 
 type guardedWriter struct{ w io.Writer }
@@ -29,14 +29,20 @@ func (g guardedWriter) Write(p []byte) (int, error) {
 	if g.w == nil {
 		return 0, errors.New("the writer is nil")
 	}
-	n, err := g.w.Write(p)
-	return counted(g.w, n, len(p), err)
+	return counted("the writer", g.w, g.w.Write, p)
 }
 
-// counted is what a call returned, unless its count is impossible.
-func counted(stream any, n, most int, err error) (int, error) {
-	if n < 0 || n > most {
-		return 0, fmt.Errorf("%T breaks the rules of its interface: %d bytes of at most %d", stream, n, most)
+// counted is what a call returns, unless it panics or its count is impossible.
+func counted(of string, stream any, call func([]byte) (int, error), p []byte) (n int, err error) {
+	defer func() {
+		if v := reflect.ValueOf(stream); err != nil && err != io.EOF && v.Kind() == reflect.Pointer && v.IsNil() {
+			n, err = 0, fmt.Errorf("%s is a nil %T", of, stream)
+		}
+	}()
+	defer Into(&err)
+	Call(of, func() { n, err = call(p) })
+	if n < 0 || n > len(p) {
+		return 0, fmt.Errorf("%T breaks the rules of its interface: %d bytes of at most %d", stream, n, len(p))
 	}
 	return n, err
 }

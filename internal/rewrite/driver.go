@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -291,7 +291,7 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			if err = c.err; err == nil {
-				err = &ops.PanicError{Value: r, Stack: debug.Stack()}
+				err = rescue.Caught(r)
 			}
 		}
 	}()

@@ -3,7 +3,6 @@ package lower
 import (
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"unsafe"
 
 	"gorgonia.org/gorgonia"
@@ -156,17 +155,11 @@ func evalStock(c *ops.Call) error {
 // says whose it is.
 func Calling(err *error) {
 	if r := recover(); r != nil {
-		*err = &opPanic{rescue.PanicError{Value: r, Stack: debug.Stack()}}
+		e := rescue.Caught(r)
+		e.Of = "the op"
+		*err = e
 	}
 }
-
-// opPanic is a panic of an op.
-type opPanic struct{ rescue.PanicError }
-
-func (e *opPanic) Error() string { return fmt.Sprintf("the op panicked: %v", e.Value) }
-
-// Unwrap returns the panic, whose stack is for reports.
-func (e *opPanic) Unwrap() error { return &e.PanicError }
 
 // do calls the op in the best way that it has.
 func (k *called) do(in []gorgonia.Value, c *ops.Call, out *ndarray.Array) (_ gorgonia.Value, err error) {
