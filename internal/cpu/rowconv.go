@@ -96,7 +96,7 @@ func (k *rowConv) pack(p *prep, taken arrangement) (*gemm.Packed, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := convolve.CheckWeights(w); err != nil {
+		if err := convolve.CheckWeights(simd.Active(), w); err != nil {
 			return nil, err
 		}
 		if !taken.channelsLast || w.Splat {

@@ -208,8 +208,8 @@ func (c *Conv) padsWeights() bool { return c.s.OutBlocked && c.s.OutC%c.t.Block(
 // PackW lays constant weights out. It refuses weights that padding or transforms would turn
 // into NaN where the definition has none: 0·Inf at the border, sums that overflow.
 func (c *Conv) PackW(ctx context.Context, w gemm.Source) (*gemm.Packed, error) {
-	if _, ok := c.algo.(*winograd); !ok || exceeds(w.Data, weightCeiling) {
-		if err := CheckWeights(w); err != nil {
+	if _, ok := c.algo.(*winograd); !ok || exceeds(c.t, w.Data, weightCeiling) {
+		if err := CheckWeights(c.t, w); err != nil {
 			return nil, err
 		}
 		if ok {
@@ -227,8 +227,8 @@ func (c *Conv) PackW(ctx context.Context, w gemm.Source) (*gemm.Packed, error) {
 }
 
 // CheckWeights refuses weights that are not finite.
-func CheckWeights(w gemm.Source) error {
-	if exceeds(w.Data, math.MaxFloat32) {
+func CheckWeights(t *simd.Table, w gemm.Source) error {
+	if exceeds(t, w.Data, math.MaxFloat32) {
 		return &machine.SpecError{Kernel: "Conv", Field: "W", Why: "a weight is not finite"}
 	}
 	return nil

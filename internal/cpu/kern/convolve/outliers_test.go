@@ -135,3 +135,28 @@ func TestWeightsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestExceeds(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for _, n := range []int{1, 7, 16, 511, 512, 513, 2000} {
+			testExceeds(t, n, weightCeiling)
+			testExceeds(t, n, math.MaxFloat32)
+		}
+		assert.False(t, exceeds(simd.Active(), nil, 0))
+	})
+}
+
+func testExceeds(t *testing.T, n int, limit float32) {
+	x, inf := make([]float32, n), float32(math.Inf(1))
+	for i := range x {
+		x[i] = limit * float32(1-2*(i%2)) // their sum is above the limit
+	}
+	assert.False(t, exceeds(simd.Active(), x, limit), "%d elements at %g", n, limit)
+	for _, v := range []float32{inf, -inf, float32(math.NaN()), math.Nextafter32(limit, inf), -math.Nextafter32(limit, inf)} {
+		for _, at := range []int{0, n / 2, n - 1} {
+			y := make([]float32, n)
+			y[at] = v
+			assert.True(t, exceeds(simd.Active(), y, limit), "%g at %d of %d, limit %g", v, at, n, limit)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package convolve
 
 import (
 	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -67,18 +68,11 @@ func winoInverse(g [][3]float64) [][6]float64 {
 	return inv
 }
 
-// exceeds reports whether an element is NaN or its magnitude is above a limit. The bits of
-// magnitudes are in the same order, with NaN above all.
-func exceeds(x []float32, limit float32) bool {
-	most := int32(math.Float32bits(limit))
-	left := func(v float32) int32 { return most - int32(math.Float32bits(v)&(1<<31-1)) }
-	for ; len(x) >= 8; x = x[8:] {
-		if left(x[0])|left(x[1])|left(x[2])|left(x[3])|left(x[4])|left(x[5])|left(x[6])|left(x[7]) < 0 {
-			return true
-		}
-	}
-	for _, v := range x {
-		if left(v) < 0 {
+// exceeds reports whether an element is NaN or its magnitude is above a limit. Where the magnitudes of a segment add up to no
+// more than the limit, none is above it.
+func exceeds(t *simd.Table, x []float32, limit float32) bool {
+	for part := range slices.Chunk(x, segmentFloats) {
+		if !(t.SumAbs(&part[0], len(part)) <= limit) && slices.ContainsFunc(part, func(v float32) bool { return !(v <= limit && v >= -limit) }) {
 			return true
 		}
 	}
