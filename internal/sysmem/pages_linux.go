@@ -14,11 +14,21 @@ func discard(b []byte) {
 	}
 }
 
-// prefault brings the whole pages in for writing. Kernels before 5.14 refuse.
+// hugePage is the size of the larger pages of amd64 and of arm64 with pages of 4 KB.
+const hugePage = 2 << 20
+
+// prefault brings the whole pages in for writing, in large pages where the system has them and their addresses hold nothing yet.
+// Kernels before 5.14 refuse to.
 func prefault(b []byte) {
-	if b = wholePages(b); len(b) > 0 {
-		_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+	if b = wholePages(b); len(b) == 0 {
+		return
 	}
+	s := span(b)
+	from, past := s.from&^(hugePage-1), (s.past+hugePage-1)&^(hugePage-1)
+	advise := func(advice uintptr) { _, _, _ = unix.Syscall(unix.SYS_MADVISE, from, past-from, advice) }
+	advise(unix.MADV_HUGEPAGE)
+	_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+	advise(unix.MADV_NOHUGEPAGE) // what comes later, of others, is as it was
 }
 
 // wholePages is the part of b that consists of whole pages.
