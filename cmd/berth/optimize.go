@@ -15,6 +15,8 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/typecheck"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
@@ -110,6 +112,7 @@ type optimizeJSON struct {
 	decide   []string           // inputs that decide about NotRun
 	single   []string           // sizes tried, by dimension, of shapes that differ from the first ones in one dimension
 	together int                // how many of Tried come before those
+	copy     string             // the file that is verified
 	failure  error              // of the optimized model's run
 	differed bool               // outputs did, and rounding does not explain it
 
@@ -118,6 +121,8 @@ type optimizeJSON struct {
 	Raised      string           `json:"opset_raised_by,omitempty"`
 	Withheld    []berth.Withheld `json:"opset_withholds,omitempty"` // what --max-opset would allow to fuse
 	Violations  []string         `json:"type_violations,omitempty"` // versions that are not known and types that ONNX does not allow, in the model as in the result
+
+	Corrected []string `json:"corrected,omitempty"` // what the model violates and the result does not
 
 	Planners planRows `json:"planners,omitempty"`
 }
@@ -185,7 +190,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	if f.unroll && !unrolled(rep) {
 		a.note("berth: warning: --unroll-loops: no loop has a known number of iterations from 2 to 64 and few enough nodes")
 	}
-	res.Opset, res.OpsetBefore, res.Raised, res.Withheld = opsetOf(opt), opsetOf(m), rep.Raised, rep.Withheld
+	res.OpsetBefore, res.Raised, res.Withheld = opsetOf(m), rep.Raised, rep.Withheld
 	if f.keepIO {
 		opt.KeepPorts(m)
 	}
@@ -194,13 +199,18 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 		return nil, nil, err
 	}
 	bar.step("writing a copy and reading it back")
-	if twin, done, err = a.readBack(opt, save, f); err != nil {
+	if twin, done, err = a.readBack(opt, save, f, res); err != nil {
 		return nil, nil, err
 	}
 	if res.Violations, err = a.checkValid(ctx, m, twin, f); err != nil {
 		done()
 		return nil, nil, err
 	}
+	if res.Corrected, err = a.corrected(ctx, res.Model, m, res.copy); err != nil {
+		done()
+		return nil, nil, err
+	}
+	res.Opset = opsetOf(twin)
 	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
 	if res.Before.FileBytes, err = a.sizeBefore(ctx, res.Model, m); err == nil {
 		bar.step("comparing outputs")
@@ -228,13 +238,13 @@ func unrolled(rep *berth.OptimizeReport) bool {
 // readBack writes the optimized model to a temporary folder and opens it: what is verified is the file. Saving the model
 // once more gives the same bytes but for the name of the data file. done closes the copy and removes it. The error of a
 // file that other tools refuse has exit code 3.
-func (a *app) readBack(opt *berth.Model, save berth.SaveOptions, f optimizeFlags) (*berth.Model, func(), error) {
+func (a *app) readBack(opt *berth.Model, save berth.SaveOptions, f optimizeFlags, res *optimizeJSON) (*berth.Model, func(), error) {
 	dir, remove, err := a.temporary.make()
 	if err != nil {
 		return nil, nil, err
 	}
-	path := filepath.Join(dir, "model.onnx")
-	twin, err := a.twin(opt, path, save, f)
+	res.copy = filepath.Join(dir, "model.onnx")
+	twin, err := a.twin(opt, res.copy, save, f)
 	if err != nil {
 		remove()
 		return nil, nil, err
@@ -325,6 +335,34 @@ func (a *app) violations(ctx context.Context, m, twin *berth.Model) (old []strin
 		old = append(old, v.String())
 	}
 	return old, nil
+}
+
+// corrected lists what other tools hold against the model's file and not against the result.
+func (a *app) corrected(ctx context.Context, model string, m *berth.Model, copy string) ([]string, error) {
+	if info, err := os.Stat(model); strings.HasPrefix(model, "builtin:") || err != nil || !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	before, err := onnxwire.OpenWith(a.memory.In(ctx), model, onnxwire.MapFile)
+	if err != nil {
+		return nil, err
+	}
+	defer before.Close()
+	after, err := onnxwire.OpenWith(a.memory.In(ctx), copy, onnxwire.MapFile)
+	if err != nil {
+		return nil, err
+	}
+	defer after.Close()
+	types := map[string]onnxwire.DataType{}
+	m.Graph().Walk(func(g *ssa.Graph) {
+		for _, v := range g.Values() {
+			t := onnxwire.DataType(v.Type.DType)
+			if old, twice := types[v.Name]; v.Type.Kind != ssa.KindTensor || twice && old != t {
+				t = onnxwire.TypeUndefined // names of several graphs
+			}
+			types[v.Name] = t
+		}
+	})
+	return typecheck.Corrected(before.Model, after.Model, types), nil
 }
 
 // metadata is what the file says about its making. A model whose shapes are all
@@ -475,6 +513,9 @@ func (a *app) printOptimize(res optimizeJSON) {
 	row("weights + arena", res.Before.PeakBytes, res.After.PeakBytes, bytesText)
 	t.Render()
 	a.printf("\nopset:    %s\n", res.opsetText())
+	if len(res.Corrected) > 0 {
+		a.printf("corrected: %s\n", strings.Join(res.Corrected, "; "))
+	}
 	a.printf("inputs:   %s\n", res.inputsText())
 	if len(res.single) > 0 {
 		a.printf("singly:   %s\n", strings.Join(res.single, "; "))

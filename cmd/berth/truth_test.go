@@ -519,3 +519,42 @@ func TestOptimizeInvalid(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, old)
 }
+
+// TestOptimizeCorrected: a result that other tools accept, of a file that they do not, is said to be corrected.
+func TestOptimizeCorrected(t *testing.T) {
+	changed := func(graph string, change func(m *onnxwire.Model)) string {
+		path := saved(t, graph)
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		m, err := onnxwire.Parse(data)
+		require.NoError(t, err)
+		change(m)
+		data, err = onnxwire.Marshal(m)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, data, 0o666))
+		return path
+	}
+	const clip = `in %x: float32[2,3] const %k: float32[] = 0 %y = Clip(%x, %k) out %y`
+	for _, c := range []struct {
+		name, graph string
+		change      func(m *onnxwire.Model)
+		want        []any
+		opset       float64
+	}{
+		{"nothing", clip, func(*onnxwire.Model) {}, nil, 13},
+		{"the type of an output", clip, func(m *onnxwire.Model) {
+			m.Graph.Outputs[0].Type = &onnxwire.Type{Tensor: &onnxwire.TensorType{ElemType: onnxwire.TypeFloat, Shape: &onnxwire.Shape{}}}
+		}, []any{`output "y" is declared as float[], it is float[2,3]`}, 13},
+		{"an operator set that is too old", clip, func(m *onnxwire.Model) { m.OpsetImports[0].Version = 7 }, []any{`node Clip "-> y": has 2 operands, version 7 of the operator set allows 1`}, 7},
+		{"no operator set", clip, func(m *onnxwire.Model) { m.OpsetImports = nil }, []any{"the file imports no operator set, it is written for version 13"}, 13},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := changed(c.graph, c.change)
+			m := object(t, ok(t, "optimize", path, "-o", path+".opt", "--no-compare", "--json"))
+			got, _ := m["corrected"].([]any)
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.opset, m["opset"])
+			assert.Equal(t, c.want != nil, strings.Contains(ok(t, "optimize", path, "-o", path+".opt", "--no-compare"), "corrected: "))
+		})
+	}
+}

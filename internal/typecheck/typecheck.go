@@ -55,6 +55,7 @@ func Check(m *onnxwire.Model) []Violation {
 
 type checker struct {
 	versions map[string]int64
+	known    map[string]onnxwire.DataType // element types of values that nothing declares
 	found    []Violation
 }
 
@@ -148,6 +149,9 @@ func (c *checker) node(n *onnxwire.Node, s *scope) {
 	check := func(what string, list []parameter, values []string) {
 		for i, value := range values {
 			t := s.typeOf(value)
+			if t == "" {
+				t = elementText(c.known[value])
+			}
 			if p := at(list, i); p != nil && value != "" && t != "" {
 				c.value(n, what, p, t, bound)
 			}

@@ -117,3 +117,61 @@ func TestTableIsUpToDate(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, text, string(out), "internal/tools/onnxschema/constraints.py writes another table")
 }
+
+// shaped is an output of float32.
+func shaped(name string, dims ...int64) *onnxwire.ValueInfo {
+	v := tensor(name, onnxwire.TypeFloat)
+	v.Type.Tensor.Shape = &onnxwire.Shape{}
+	for _, n := range dims {
+		d := &onnxwire.Dim{Kind: onnxwire.DimValue, Value: n}
+		if n < 0 {
+			d = &onnxwire.Dim{Kind: onnxwire.DimParam, Param: "N"}
+		}
+		v.Type.Tensor.Shape.Dims = append(v.Type.Tensor.Shape.Dims, d)
+	}
+	return v
+}
+
+// TestCorrected: what the first file violates and the second does not; x is float32 and s, which nothing declares, int32.
+func TestCorrected(t *testing.T) {
+	relu := []*onnxwire.Node{node("Relu", "x", "y")}
+	branchOf := &onnxwire.Attribute{Name: "then_branch", G: &onnxwire.Graph{Nodes: []*onnxwire.Node{node("Where", "x x x", "w")}}}
+	for _, c := range []struct {
+		name          string
+		version       int64
+		before, after []*onnxwire.Node
+		declared, is  *onnxwire.ValueInfo
+		want          []string
+	}{
+		{"nothing", 17, relu, relu, shaped("y", 2, 3), shaped("y", 2, 3), nil},
+		{"what was open", 17, relu, relu, shaped("y", -1, 3), shaped("y", 2, 3), nil},
+		{"no shape", 17, relu, relu, tensor("y", onnxwire.TypeFloat), shaped("y", 2, 3), nil},
+		{"a length", 17, relu, relu, shaped("y", -1, 4), shaped("y", 2, 3), []string{`output "y" is declared as float[N,4], it is float[2,3]`}},
+		{"a rank", 17, relu, relu, shaped("y", 6), shaped("y", 2, 3), []string{`output "y" is declared as float[6], it is float[2,3]`}},
+		{"a type", 17, relu, relu, tensor("y", onnxwire.TypeDouble), shaped("y", 2, 3), []string{`output "y" is declared as double, it is float[2,3]`,
+			`node Relu "-> y": result "Y" is double, and operand "X", which is to have the same type, is float`}},
+		{"an operand that is gone", 17, []*onnxwire.Node{node("Reshape", "x s", "y")}, relu, shaped("y"), shaped("y"),
+			[]string{`node Reshape "-> y": operand "shape" is int32, version 17 of the operator set allows int64`}},
+		{"an operand that is still there", 17, []*onnxwire.Node{node("Expand", "x i", "y")}, []*onnxwire.Node{node("Expand", "x i", "z")}, shaped("y"), shaped("y"), nil},
+		{"no operator set", 0, relu, relu, shaped("y"), shaped("y"), []string{"the file imports no operator set, it is written for version 17"}},
+		{"an operator of a later set", 8, []*onnxwire.Node{node("Where", "x x x", "y"), node("If", "b", "z", branchOf)}, relu, shaped("y"), shaped("y"), []string{
+			`node Where "-> y": version 8 of the operator set has no Where, version 9 has`, `node Where "-> w": version 8 of the operator set has no Where, version 9 has`}},
+		{"a form of a later set", 7, []*onnxwire.Node{node("Clip", "x x", "y")}, relu, shaped("y"), shaped("y"), []string{`node Clip "-> y": has 2 operands, version 7 of the operator set allows 1`}},
+		{"an absent operand", 7, []*onnxwire.Node{node("Clip", "x ", "y")}, relu, shaped("y"), shaped("y"), nil},
+		{"any number of operands", 7, []*onnxwire.Node{node("Concat", "x x x x x", "y")}, relu, shaped("y"), shaped("y"), nil},
+		{"an order", 17, []*onnxwire.Node{node("Neg", "t", "y"), node("Relu", "x", "t")}, relu, shaped("y"), shaped("y"), []string{`node Neg "-> y": stands before node Relu "-> t", whose result it reads`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := func(version int64, nodes []*onnxwire.Node, out *onnxwire.ValueInfo) *onnxwire.Model {
+				m := &onnxwire.Model{Graph: &onnxwire.Graph{Nodes: nodes, Outputs: []*onnxwire.ValueInfo{out},
+					Inputs: []*onnxwire.ValueInfo{tensor("x", onnxwire.TypeFloat), tensor("i", onnxwire.TypeInt32), tensor("b", onnxwire.TypeBool)}}}
+				if version > 0 {
+					m.OpsetImports = []*onnxwire.OperatorSetID{{Version: version}}
+				}
+				return m
+			}
+			types := map[string]onnxwire.DataType{"s": onnxwire.TypeInt32, "x": onnxwire.TypeDouble}
+			assert.Equal(t, c.want, Corrected(file(c.version, c.before, c.declared), file(max(c.version, 17), c.after, c.is), types))
+		})
+	}
+}
