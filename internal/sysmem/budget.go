@@ -62,10 +62,14 @@ var Default = sync.OnceValue(func() int64 {
 // unmeasured is how many bytes are granted at most between two measurements.
 const unmeasured = 16 << 20
 
+// collections are tried before a request is refused. What becomes garbage during one, of requests granted before, is freed by the next.
+const collections = 3
+
 var (
-	atStart = resident()
-	used    atomic.Int64 // when it was last measured
-	granted atomic.Int64 // since then
+	atStart   = resident()
+	used      atomic.Int64 // when it was last measured
+	granted   atomic.Int64 // since then
+	measuring sync.Mutex   // while a collection frees memory, nothing else is granted
 )
 
 func init() { granted.Store(unmeasured) } // the first request measures
@@ -97,10 +101,13 @@ func (b Budget) Ask(what string, bytes int64) error {
 // not asked for piece by piece.
 func (b Budget) Check(what string) error { return measure(what, 0, b.Bytes()) }
 
-// measure grants bytes if they fit beside what is in use, after a collection if need be.
+// measure grants bytes if they fit beside what is in use, after collections if need be.
 func measure(what string, bytes, limit int64) error {
+	measuring.Lock()
+	defer measuring.Unlock()
 	now := resident() - atStart
-	if now > limit-bytes {
+	for try := 0; now > limit-bytes && try < collections; try++ {
+		granted.Store(unmeasured)
 		debug.FreeOSMemory()
 		now = resident() - atStart
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -57,6 +58,25 @@ func TestBudgetCountsGarbageOnce(t *testing.T) {
 		touched(4 << 20)
 		require.Less(t, resident()-atStart, b.Bytes()*11/10+8<<20)
 	}
+}
+
+// TestBudgetOfConcurrentRuns: what others drop while memory is collected is no reason to refuse a request that fits beside what
+// is in use.
+func TestBudgetOfConcurrentRuns(t *testing.T) {
+	const runs, piece = 16, 4 << 20
+	b := fresh(t, runs*piece+32<<20)
+	var all sync.WaitGroup
+	for range runs {
+		all.Go(func() {
+			for range 100 {
+				if !assert.NoError(t, b.Ask("garbage", piece)) {
+					return
+				}
+				touched(piece)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestBudgetIsNotMeasuredEachTime: small requests do not look at the process.
