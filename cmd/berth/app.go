@@ -76,8 +76,8 @@ type app struct {
 	timeout     time.Duration
 	ctx         context.Context // of the command, for opening models
 	cancel      func()          // ends watching the context, and the timeout's timer
-	collect     func()          // ends the delay of the collector: the model is compiled
 	temporary   *folders
+	collector   *collector
 
 	dataRoot string
 	several  bool     // models: flags of opening may concern any of them
@@ -171,8 +171,8 @@ func (a *app) execute(ctx context.Context, args []string) (err error) {
 	}()
 	debug.SetPanicOnFault(true) // a file that is cut short while it is read is an error
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
-	a.collect = delayCollector()
-	defer a.collect()
+	a.collector = new(collector)
+	defer a.collector.delay()()
 	a.cancel = func() {}
 	defer func() { a.cancel() }()
 	root := a.root()

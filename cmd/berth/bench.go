@@ -208,9 +208,9 @@ func (a *app) timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Val
 		return err
 	}
 	if runtime.ReadMemStats(&after); after.Mallocs > before.Mallocs {
-		a.collect() // what the runs leave comes on top of what compiling left
+		a.collector.end() // what the runs leave comes on top of what compiling left
 	}
-	if runtime.ReadMemStats(&before); before.NumGC > 0 { // else the first collection is far away, see delayCollector
+	if runtime.ReadMemStats(&before); before.NumGC > 0 { // else the first collection is far away, see collector
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 	}

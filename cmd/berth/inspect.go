@@ -75,6 +75,10 @@ type dynamicJSON struct {
 	Why   string `json:"why"`
 }
 
+// spaceBetween is by how much the heap may grow from one collection to the next where the budget is eight times that or more. What
+// inspect makes of a large model is in use almost to the end: collections find little.
+const spaceBetween = 1 << 30
+
 func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if n := f.node != ""; n && (f.text || f.html != "") || f.text && f.html != "" {
 		return usagef("only one of --node, --text and --html can be shown")
@@ -82,6 +86,7 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if err := checkBackend(f.backend); err != nil {
 		return err
 	}
+	a.collector.space(min(spaceBetween, a.memory.Bytes()/8))
 	m, have, opts, err := a.opened(model, true, f.html)
 	if err != nil {
 		return err
