@@ -74,7 +74,8 @@ type Backend interface {
 	// static; constants are at n.In[i].Const. A zero Prepared means that the
 	// reference kernel serves this node. Kernels are safe for concurrent use with
 	// different Calls, use at most Call.Threads threads, and give the same bytes
-	// for any thread count. A context that ends ends the packing of weights.
+	// for any thread count. A context that ends ends the packing of weights. Unless the backend
+	// is [Remote], several goroutines call Prepare at once while a program is compiled.
 	Prepare(ctx context.Context, n *ssa.Node, threads int) (Prepared, error)
 }
 

@@ -157,41 +157,6 @@ type compiler struct {
 	bytes slab.Of[int64]
 }
 
-// prepareAll asks the backend for a kernel for every node with static types.
-func (c *compiler) prepareAll(ctx context.Context, g *ssa.Graph) error {
-	read := map[*ssa.Value]int{} // by constant: reads that kernels do without
-	for _, n := range g.Nodes {
-		for _, b := range n.Bodies {
-			if err := c.prepareAll(ctx, b); err != nil {
-				return err
-			}
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if !hasKernel(n, c.opts.Memory) {
-			continue
-		}
-		p, err := c.kernels.static(ctx, n)
-		if err != nil {
-			return err
-		}
-		c.prepared.Put(n.ID, n, p)
-		for _, i := range p.Absorbed {
-			v := n.In[i]
-			if read[v]++; c.opts.OwnGraph && read[v] == len(v.Uses()) && !g.IsResult(v) {
-				v.Const = v.Const.Taken()
-			}
-		}
-	}
-	return nil
-}
-
-// hasKernel reports whether a backend is asked for a kernel for a node before it runs.
-func hasKernel(n *ssa.Node, memory ndarray.Budget) bool {
-	return !ops.IsControl(n) && n.IsStatic() && joins(n) == nil && fits(n, memory)
-}
-
 // Workspaces are the bytes of workspace that kernels of the backend need for nodes of
 // the graph and of its bodies. Weights that kernels pack are released at once.
 func Workspaces(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, memory ndarray.Budget) map[*ssa.Node]int64 {

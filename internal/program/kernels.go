@@ -77,7 +77,7 @@ type arrayType struct {
 }
 
 func newKernels(o Options) *kernels {
-	return &kernels{backend: o.Backend, threads: max(o.Threads, 1), memory: o.Memory, limit: kernelBytes, made: map[string]*prepared{}, kinds: map[string]uint32{}}
+	return &kernels{backend: o.Backend, threads: max(o.Threads, 1), memory: o.Memory, limit: math.MaxInt64, made: map[string]*prepared{}, kinds: map[string]uint32{}}
 }
 
 // get returns the entry of a key, prepared by f if it is new. Calls for an entry that is
@@ -212,12 +212,12 @@ func (k *kernels) kind(n *ssa.Node) uint32 {
 	return k.kinds[string(key)]
 }
 
-// forget drops all entries: programs hold the kernels they need.
+// forget drops all entries: programs hold the kernels they need. From then on kernels are kept up to a limit.
 func (k *kernels) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	clear(k.made)
-	k.bytes = 0
+	k.made = map[string]*prepared{}
+	k.bytes, k.limit = 0, kernelBytes
 }
 
 // PackedBytes is what kernels made of constants, those that they share once: the kernels of nodes with known shapes,
