@@ -161,7 +161,7 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fuser == nil || c.parallelSafe || c.leavesOut(fuse.Pass) {
+	if fuser == nil || c.parallelSafe && takes == nil || c.leavesOut(fuse.Pass) {
 		return bound.Graph, nil
 	}
 	o := fuse.Options{Threads: c.threads, InPlace: inplace.Options{NoInPlace: c.noInPlace, NoSmaller: takes != nil}, CopyViews: c.copyViews, Takes: takes}

@@ -84,8 +84,9 @@ type Remote interface {
 	Backend
 	// Ready says why kernels could not be prepared, for want of a device or of its memory; nil if nothing is wrong.
 	Ready(ctx context.Context) error
-	// Open takes memory of the device for a session: a counterpart of its arena, with the same offsets.
-	Open(arena []byte) (Memory, error)
+	// Open takes memory of the device for a session: a counterpart of its arena, with the same offsets. Memory of the host that the session's
+	// copies need is asked of the budget.
+	Open(arena []byte, budget ndarray.Budget) (Memory, error)
 }
 
 // Memory is a session's memory on a device. It knows for every byte of the arena which side has its value, and copies what is read on

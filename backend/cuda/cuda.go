@@ -148,9 +148,9 @@ func (e *executor) Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand
 }
 
 // Open allocates the counterpart of an arena.
-func (e *executor) Open(arena []byte) (_ backend.Memory, err error) {
+func (e *executor) Open(arena []byte, budget ndarray.Budget) (_ backend.Memory, err error) {
 	defer rescue.Into(&err)
-	return newMemory(e.machine, arena)
+	return newMemory(e.machine, arena, budget)
 }
 
 // kernel is a node on the device.

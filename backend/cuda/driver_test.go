@@ -76,9 +76,23 @@ func TestDriverCalls(t *testing.T) {
 
 	first := calls()
 	assert.Equal(t, append(append([]string{"cuMemAlloc_v2 64", "cuMemAllocHost_v2 65536"}, work...), "cuStreamSynchronize 0x55"), first)
-	second := append(append([]string{"cuStreamBeginCapture_v2 0x55 1"}, work...), "cuStreamEndCapture 0x55", "cuGraphInstantiateWithFlags 0x66 0", "cuGraphDestroy 0x66")
+	second := []string{"cuStreamBeginCapture_v2 0x55 1"}
+	for i, after := range []string{ // the last kernel writes over what the one before it reads
+		"after", "after 0x1000", "after 0x1001", "after 0x1000 0x1002", "after 0x1002 0x1003", "after 0x1003", "after 0x1004"} {
+		second = append(second, after, work[i])
+	}
+	second = append(second, "after 0x1005 0x1006", "cuStreamEndCapture 0x55", "cuGraphInstantiateWithFlags 0x66 0", "cuGraphDestroy 0x66")
 	assert.Equal(t, append(second, later...), calls())
 	for range 3 {
 		assert.Equal(t, later, calls())
+	}
+
+	for _, call := range []string{"cuStreamSynchronize", "cuGraphLaunch"} { // the driver does not tell which kernel has failed
+		stub.Reset(call, 700, drivertest.Version, 2)
+		_, err := s.RunValues(t.Context(), map[string]ndarray.Value{"x": wave(1, 4, 4)})
+		var failed *KernelError
+		require.ErrorAs(t, err, &failed)
+		assert.ErrorContains(t, err, "one of the nodes from MatMul")
+		assert.ErrorContains(t, err, "to Exp")
 	}
 }

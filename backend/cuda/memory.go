@@ -25,6 +25,7 @@ import (
 type memory struct {
 	*held
 	machine *machine
+	budget  ndarray.Budget // of memory of the host
 	ctx     context.Context
 	arena   []byte
 	where   spans
@@ -89,8 +90,8 @@ func (s *stats) String() string {
 		s.Launches, s.Graphs, s.Recorded, s.Waits, s.HostNodes, s.BytesIn, s.BytesOut, s.BytesMoved)
 }
 
-func newMemory(m *machine, arena []byte) (*memory, error) {
-	mem := &memory{held: &held{}, machine: m}
+func newMemory(m *machine, arena []byte, budget ndarray.Budget) (*memory, error) {
+	mem := &memory{held: &held{}, machine: m, budget: budget}
 	if err := mem.attach(arena); err != nil {
 		return nil, err
 	}

@@ -47,8 +47,8 @@ type countingBackend struct {
 	sum **tally
 }
 
-func (b countingBackend) Open(arena []byte) (backend.Memory, error) {
-	m, err := newMemory(b.machine, arena)
+func (b countingBackend) Open(arena []byte, budget ndarray.Budget) (backend.Memory, error) {
+	m, err := newMemory(b.machine, arena, budget)
 	(*b.sum).memory = m
 	return countingMemory{m, *b.sum}, err
 }

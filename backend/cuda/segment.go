@@ -3,6 +3,7 @@ package cuda
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
@@ -139,46 +140,98 @@ func (r *recordings) forget(isOld func(x *recording) bool) (err error) {
 	return err
 }
 
+// asking is how the work of a segment is asked for.
+type asking struct {
+	ctx      context.Context
+	device   device.Device
+	profiler *profiler // nil but in MeasureRuns
+	edges    *edges    // of a graph that is captured, else nil
+	launched int
+}
+
 // each makes the launches of a segment and asks for all of its work.
-func (s *segment) each(ctx context.Context, d device.Device, p *profiler) (launched int, err error) {
-	if err := p.begin(); err != nil {
-		return 0, err
+func (s *segment) each(a *asking) error {
+	if err := a.profiler.begin(); err != nil {
+		return err
 	}
 	at := 0
 	for i := range s.list {
 		w := &s.list[i]
-		switch w.what {
-		case copiesIn:
-			err = d.CopyIn(w.to, w.host)
-		case copiesOut:
-			err = d.CopyOut(w.host, w.from)
-		case copiesInside:
-			err = d.Copy(w.to, w.from, w.bytes)
-		case launches:
+		var err error
+		if w.what == launches {
 			n := at + w.in + w.out
 			call := lower.Call{In: s.operands[at : at+w.in], Out: s.operands[at+w.in : n], Scratch: s.operands[n]}
 			at = n + 1
-			err = w.launch(ctx, d, &call, p)
-			launched += len(w.kernel.plan.Steps)
+			err = a.launch(w, &call)
+			a.launched += len(w.kernel.plan.Steps)
+		} else {
+			err = a.copy(w)
 		}
 		if err == nil {
-			err = p.done(w)
+			err = a.profiler.done(w)
 		}
 		if err != nil {
-			return launched, errors.Join(err, ctx.Err())
+			return errors.Join(err, a.ctx.Err())
 		}
 	}
-	return launched, nil
+	return nil
+}
+
+// after says what the next piece of work of a graph waits for.
+func (a *asking) after() error {
+	if a.edges == nil {
+		return nil
+	}
+	return a.device.After(a.edges.next())
+}
+
+// copy asks for a copy.
+func (a *asking) copy(w *work) error {
+	if w.what != copiesIn {
+		a.edges.read(w.from, w.bytes)
+	}
+	if w.what != copiesOut {
+		a.edges.write(w.to, w.bytes)
+	}
+	if err := a.after(); err != nil {
+		return err
+	}
+	switch w.what {
+	case copiesIn:
+		return a.device.CopyIn(w.to, w.host)
+	case copiesOut:
+		return a.device.CopyOut(w.host, w.from)
+	}
+	return a.device.Copy(w.to, w.from, w.bytes)
+}
+
+// ask asks for a launch.
+func (a *asking) ask(l *device.Launch) error {
+	for _, w := range l.Windows {
+		if w.IsRead {
+			a.edges.read(w.Base, w.Bytes)
+		}
+	}
+	for _, w := range l.Windows {
+		if w.IsWritten {
+			a.edges.write(w.Base, w.Bytes)
+		}
+	}
+	if err := a.after(); err != nil {
+		return err
+	}
+	l.Context = a.ctx
+	a.profiler.launched(l.Kernel.Name())
+	return a.device.Launch(l)
 }
 
 // launch launches the kernels of a node.
-func (w *work) launch(ctx context.Context, d device.Device, call *lower.Call, p *profiler) error {
+func (a *asking) launch(w *work, call *lower.Call) error {
+	ctx := a.ctx
 	for _, step := range w.kernel.plan.Steps {
 		l, err := step(call)
 		if err == nil {
-			l.Context = ctx
-			p.launched(l.Kernel.Name())
-			err = d.Launch(l)
+			err = a.ask(l)
 		}
 		if err != nil && ctx.Err() == nil {
 			return ops.AtNode("run", w.node, err)
@@ -204,7 +257,7 @@ func (m *memory) flush() error {
 		return err
 	}
 	m.stats.Waits++
-	if err := d.Wait(m.ctx); err != nil {
+	if err := m.now.named(d.Wait(m.ctx)); err != nil {
 		return err
 	}
 	m.isBusy = false
@@ -230,20 +283,62 @@ func (m *memory) perform(d device.Device) error {
 	launched := 0
 	switch {
 	case r == nil:
-		launched, err = m.now.each(m.ctx, d, p)
+		a := &asking{ctx: m.ctx, device: d, profiler: p}
+		err = m.now.each(a)
+		launched = a.launched
 	case r.graph == nil:
-		if r.graph, err = d.Capture(func() (err error) { r.launches, err = r.each(m.ctx, d, nil); return err }); err != nil {
+		if err := r.record(m.ctx, d); err != nil {
 			return err
 		}
 		m.stats.Recorded++
 		fallthrough
 	default:
 		m.stats.Graphs++
-		launched, err = r.launches, r.graph.Run(m.ctx)
+		launched, err = r.launches, r.named(r.graph.Run(m.ctx))
 	}
 	m.stats.Launches += launched
 	m.machine.launches.Add(int64(launched))
 	return err
+}
+
+// record makes the graph of a segment.
+func (r *recording) record(ctx context.Context, d device.Device) (err error) {
+	a := &asking{ctx: ctx, device: d, edges: &edges{}}
+	r.graph, err = d.Capture(func() error { return r.each(a) })
+	r.launches = a.launched
+	return err
+}
+
+// named names the node of an error of the segment as a graph: the very one if the device tells, else the first and the last.
+func (s *segment) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	var failed *device.KernelError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	var piece *device.PieceError
+	knows, at := errors.As(err, &piece), 0
+	var first, last *ssa.Node
+	for i := range s.list {
+		w := &s.list[i]
+		if w.what != launches {
+			at++
+			continue
+		}
+		if at += len(w.kernel.plan.Steps); knows && piece.Piece < at {
+			return ops.AtNode("run", w.node, piece.Err)
+		}
+		if first == nil {
+			first = w.node
+		}
+		last = w.node
+	}
+	if first == nil || first == last {
+		return ops.AtNode("run", first, err)
+	}
+	return fmt.Errorf("one of the nodes from %s to %s: %w", first, last, err)
 }
 
 // reset forgets what has been noted.
@@ -291,9 +386,13 @@ func (m *memory) stage(bytes int64) ([]byte, error) {
 			return chunk[at : at+bytes : at+bytes], nil
 		}
 	}
+	size := max(bytes, smallestChunk)
+	if err := m.budget.Ask("memory for copies to and from the device", size); err != nil {
+		return nil, err
+	}
 	m.machine.lock.Lock()
 	defer m.machine.lock.Unlock()
-	chunk, err := m.machine.dev.AllocHost(max(bytes, smallestChunk))
+	chunk, err := m.machine.dev.AllocHost(size)
 	if err != nil {
 		return nil, err
 	}

@@ -276,6 +276,92 @@ func TestEndedRun(t *testing.T) {
 	}
 }
 
+// TestStagingBudget: memory for copies, and what stands for tensors, is asked of the program's budget.
+func TestStagingBudget(t *testing.T) {
+	counting()
+	m := modelOf(t, onDeviceAlone)
+	p, err := m.Compile(t.Context(), berth.WithBackend(countingName), berth.WithMaxMemory(1<<40))
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	mem := s.DeviceMemory().(*memory)
+	assert.EqualValues(t, 1<<40, mem.budget)
+	mem.budget = 1 << 10
+	var full *berth.MemoryError
+	_, err = s.RunValues(t.Context(), map[string]ndarray.Value{"x": wave(1, 4, 4)})
+	require.ErrorAs(t, err, &full)
+	assert.ErrorContains(t, err, "memory for copies to and from the device")
+	_, err = NewTensor(s, ndarray.Float32, 1000)
+	require.ErrorAs(t, err, &full)
+	mem.budget = 0
+	small, err := NewTensor(s, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	require.NoError(t, small.Set(t.Context(), wave(1, 4, 4)))
+	_, err = small.Get(ndarray.Budget(10).In(t.Context()))
+	require.ErrorAs(t, err, &full)
+	require.NoError(t, small.Close())
+}
+
+// narrowed is the interpreter with the launch of a number given less memory than it uses, counted in graphs that are captured.
+type narrowed struct {
+	*sim.Device
+	launch, seen int
+	capturing    bool
+}
+
+func (d *narrowed) Capture(ask func() error) (device.Graph, error) {
+	d.capturing, d.seen = true, 0
+	defer func() { d.capturing = false }()
+	return d.Device.Capture(ask)
+}
+
+func (d *narrowed) Launch(l *device.Launch) error {
+	if d.capturing {
+		if d.seen == d.launch {
+			for i := range l.Windows {
+				l.Windows[i].Bytes = min(l.Windows[i].Bytes, 4)
+			}
+		}
+		d.seen++
+	}
+	return d.Device.Launch(l)
+}
+
+// TestReplayErrors: a kernel that fails when a graph runs is named with its node, as it is outside of a graph.
+func TestReplayErrors(t *testing.T) {
+	const name = "cuda-test-narrowed"
+	d := &narrowed{Device: sim.New(sim.Options{Threads: 1})}
+	m := &machine{open: func() (device.Device, error) { return d, nil }}
+	backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, m, fast) })
+	inLoop := `in %x: float32[4,4] const %n: int64[] = 3 const %t: bool[] = true %y = Loop(%n, %t, %x) {
+		body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[4,4] %r = Softmax(%p) %q = MatMul(%r, %r) out %c, %q } } out %y`
+	for _, c := range []struct {
+		graph  string
+		launch int
+		node   string
+		kernel string
+	}{
+		{onDeviceAlone, 0, "MatMul", "gemm"}, {onDeviceAlone, 1, "Softmax", "softmax"}, {onDeviceAlone, 2, "MatMul", "gemm"}, {onDeviceAlone, 3, "Exp", "fused"},
+		{withAnIsland, 1, "MatMul", "gemm"}, {inLoop, 4, "Softmax", "softmax"}, {inLoop, 5, "MatMul", "gemm"},
+	} {
+		d.launch = c.launch
+		if c.graph == withAnIsland {
+			d.launch = 0 // of the first graph as of the second
+		}
+		s := sessionOn(t, modelOf(t, c.graph), name)
+		var err error
+		for run := 0; run < 2 && err == nil; run++ {
+			_, err = s.RunValues(t.Context(), map[string]ndarray.Value{"x": wave(run, 4, 4)})
+		}
+		var at *berth.NodeError
+		require.ErrorAs(t, err, &at)
+		assert.Contains(t, at.Node, c.node)
+		var failed *KernelError
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, c.kernel, failed.Kernel)
+	}
+}
+
 // longChain is a model of so many nodes, all on the device.
 func longChain(nodes int) string {
 	var text strings.Builder

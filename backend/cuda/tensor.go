@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -88,6 +89,9 @@ func NewTensor(s *berth.Session, dt ndarray.DType, shape ...int) (_ *Tensor, err
 	at, err := m.dev.Alloc(max(int64(n), 1))
 	if err != nil {
 		return nil, fmt.Errorf("a tensor of %d bytes: %w", n, err)
+	}
+	if err := mem.budget.Ask("what stands for a tensor on the device", int64(n)); err != nil {
+		return nil, errors.Join(err, m.dev.Free(at))
 	}
 	t := &Tensor{machine: m, at: at, shadow: ndarray.Array{DType: dt, Shape: slices.Clone(shape), Data: ndarray.AlignedBytes(n)}}
 	if n > 0 {
@@ -208,7 +212,10 @@ func (t *Tensor) Get(ctx context.Context) (_ *ndarray.Array, err error) {
 	if !t.hasValue {
 		return nil, &TensorError{Reason: "it has no value yet"}
 	}
-	a := &ndarray.Array{DType: t.shadow.DType, Shape: slices.Clone(t.shadow.Shape), Data: ndarray.AlignedBytes(len(t.shadow.Data))}
+	a, err := ndarray.NewIn(ndarray.BudgetOf(ctx), t.shadow.DType, t.shadow.Shape...)
+	if err != nil {
+		return nil, err
+	}
 	t.machine.lock.Lock()
 	defer t.machine.lock.Unlock()
 	if err := t.machine.dev.CopyOut(a.Data, t.at); err != nil {

@@ -111,7 +111,7 @@ func (p *Program) newSession(arena []byte) (*Session, error) {
 	s.rebase()
 	if p.remote != nil {
 		var err error
-		if s.device, err = p.remote.Open(arena); err != nil {
+		if s.device, err = p.remote.Open(arena, p.memory); err != nil {
 			return nil, err
 		}
 	}

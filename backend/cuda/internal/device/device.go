@@ -38,6 +38,9 @@ type Device interface {
 	// Capture calls ask, which asks for copies and launches; they are not done but become a graph. What it copies from and to on the
 	// host is memory of AllocHost, and is read and written when the graph runs.
 	Capture(ask func() error) (Graph, error)
+	// After says what the next piece of work of a graph waits for: earlier ones, by their numbers in the order in which they were asked
+	// for. It is called before every piece or before none; then each waits for the one before it.
+	After(pieces []int) error
 	// NewEvent makes a mark in the order of work.
 	NewEvent() (Event, error)
 	// Wait returns when all work is done, or with the cause of ctx; the work then goes on.

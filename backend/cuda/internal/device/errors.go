@@ -67,6 +67,18 @@ func (e *KernelError) Error() string { return fmt.Sprintf("kernel %s failed: %v"
 // Unwrap gives the cause.
 func (e *KernelError) Unwrap() error { return e.Err }
 
+// PieceError is an error of a piece of work of a graph, where the device knows which.
+type PieceError struct {
+	Piece int // in the order in which they were asked for
+	Err   error
+}
+
+// Error is that of the piece.
+func (e *PieceError) Error() string { return e.Err.Error() }
+
+// Unwrap gives it.
+func (e *PieceError) Unwrap() error { return e.Err }
+
 // CallError is what a call of the driver returned.
 type CallError struct {
 	Call string // cuMemAlloc_v2

@@ -44,6 +44,8 @@ type calls struct {
 	streamSynchronize  func(stream uintptr) int32
 	beginCapture       func(stream uintptr, mode int32) int32
 	endCapture         func(stream uintptr, graph *uintptr) int32
+	captureInfo        func(stream uintptr, status *int32, id *uint64, graph *uintptr, nodes **uintptr, count *uint64) int32
+	captureAfter       func(stream uintptr, nodes *uintptr, count uint64, flags uint32) int32
 	moduleLoad         func(module *uintptr, image *byte, count uint32, options, values *uintptr) int32
 	moduleGetFunction  func(fn *uintptr, module uintptr, name string) int32
 	moduleUnload       func(module uintptr) int32
@@ -72,6 +74,7 @@ func (c *calls) names() map[string]any {
 		"cuMemcpyHtoDAsync_v2": &c.copyIn, "cuMemcpyDtoHAsync_v2": &c.copyOut, "cuMemcpyDtoDAsync_v2": &c.copyInside,
 		"cuStreamCreate": &c.streamCreate, "cuStreamDestroy_v2": &c.streamDestroy, "cuStreamSynchronize": &c.streamSynchronize,
 		"cuStreamBeginCapture_v2": &c.beginCapture, "cuStreamEndCapture": &c.endCapture,
+		"cuStreamGetCaptureInfo_v2": &c.captureInfo, "cuStreamUpdateCaptureDependencies": &c.captureAfter,
 		"cuModuleLoadDataEx": &c.moduleLoad, "cuModuleGetFunction": &c.moduleGetFunction, "cuModuleUnload": &c.moduleUnload,
 		"cuFuncSetAttribute": &c.functionSet, "cuLaunchKernel": &c.launch,
 		"cuGraphInstantiateWithFlags": &c.graphInstantiate, "cuGraphLaunch": &c.graphLaunch,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -22,6 +23,8 @@ type gpu struct {
 	stream uintptr
 	info   device.Info
 	last   string // the kernel launched last, for errors that come later
+
+	capture capture
 }
 
 // Open opens the library, usually [Library], and a GPU of it. Errors: [device.NoDriverError], [device.OldDriverError],
@@ -284,6 +287,72 @@ func (g *gpu) Launch(l *device.Launch) error {
 	return nil
 }
 
+// capture is a graph while it is captured with pieces that After says to wait for others.
+type capture struct {
+	nodes  [][]uintptr // by piece: what waits for it
+	isLeaf []bool      // nobody does
+	isFree bool
+}
+
+// After has what is captured next wait for earlier pieces instead of the one before it.
+func (g *gpu) After(pieces []int) error {
+	if err := g.notePiece(); err != nil {
+		return err
+	}
+	g.capture.isFree = true
+	var nodes []uintptr
+	for _, p := range pieces {
+		if p < 0 || p >= len(g.capture.nodes) {
+			return fmt.Errorf("piece %d of a graph of %d is waited for", p, len(g.capture.nodes))
+		}
+		nodes = append(nodes, g.capture.nodes[p]...)
+		g.capture.isLeaf[p] = false
+	}
+	return g.waitFor(nodes)
+}
+
+// notePiece notes the node of the piece that was captured last.
+func (g *gpu) notePiece() error {
+	if !g.capture.isFree {
+		return nil
+	}
+	var status int32
+	var id, count uint64
+	var of uintptr
+	var nodes *uintptr
+	err := g.do("cuStreamGetCaptureInfo_v2", func() int32 { return g.calls.captureInfo(g.stream, &status, &id, &of, &nodes, &count) })
+	if err != nil {
+		return err
+	}
+	g.capture.nodes = append(g.capture.nodes, slices.Clone(unsafe.Slice(nodes, count)))
+	g.capture.isLeaf = append(g.capture.isLeaf, true)
+	return nil
+}
+
+// waitFor sets what the next piece of the capture waits for.
+func (g *gpu) waitFor(nodes []uintptr) error {
+	const set = 1
+	list := append(slices.Clone(nodes), 0) // never empty, so that it has an address
+	return g.do("cuStreamUpdateCaptureDependencies", func() int32 { return g.calls.captureAfter(g.stream, &list[0], uint64(len(nodes)), set) })
+}
+
+// join ends a capture with all work that nobody waits for, as if it had been asked for on streams that join.
+func (g *gpu) join() error {
+	if !g.capture.isFree {
+		return nil
+	}
+	if err := g.notePiece(); err != nil {
+		return err
+	}
+	var leaves []uintptr
+	for p, nodes := range g.capture.nodes {
+		if g.capture.isLeaf[p] {
+			leaves = append(leaves, nodes...)
+		}
+	}
+	return g.waitFor(leaves)
+}
+
 type graph struct {
 	gpu  *gpu
 	exec uintptr
@@ -297,7 +366,11 @@ func (g *gpu) Capture(ask func() error) (device.Graph, error) {
 	if err := g.do("cuStreamBeginCapture_v2", func() int32 { return g.calls.beginCapture(g.stream, threadLocal) }); err != nil {
 		return nil, err
 	}
+	g.capture = capture{}
 	askErr := ask()
+	if askErr == nil {
+		askErr = g.join()
+	}
 	var recorded uintptr
 	err := errors.Join(askErr, g.do("cuStreamEndCapture", func() int32 { return g.calls.endCapture(g.stream, &recorded) }))
 	out := &graph{gpu: g}

@@ -155,6 +155,27 @@ func TestFailures(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	require.ErrorContains(t, err, "kernel gemm, or one before it, failed: cuStreamSynchronize gives 700: an illegal memory access was encountered")
 
+	host, err := d.AllocHost(8)
+	require.NoError(t, err)
+	p, err := d.Alloc(8)
+	require.NoError(t, err)
+	for _, call := range []string{"cuStreamGetCaptureInfo_v2", "cuStreamUpdateCaptureDependencies"} {
+		s.OK()
+		_, err = d.Capture(func() error {
+			for _, after := range [][]int{nil, {0}} {
+				if err := errors.Join(d.After(after), d.CopyIn(p, host)); err != nil {
+					return err
+				}
+				fail(call, 900)
+			}
+			return nil
+		})
+		assert.ErrorContains(t, err, call+" gives 900")
+	}
+	s.OK()
+	_, err = d.Capture(func() error { return d.After([]int{0}) })
+	assert.ErrorContains(t, err, "piece 0 of a graph of 0")
+
 	s.OK()
 	broken := errors.New("broken")
 	_, err = d.Capture(func() error { return broken })

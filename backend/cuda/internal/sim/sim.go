@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 
 // Options are what the device is like.
 type Options struct {
-	Memory  int64 // bytes; 0: 8 GiB
-	Threads int   // of the host; 0: as many as there are
+	Memory  int64  // bytes; 0: 8 GiB
+	Threads int    // of the host; 0: as many as there are
+	Order   uint64 // of the work of graphs, as far as it is free: the seed by which it is drawn
 }
 
 // Device runs kernels on the host, at once: nothing is ever left to wait for.
@@ -25,19 +27,28 @@ type Device struct {
 	mem     *ptx.Memory
 	sizes   map[device.Pointer]int64
 	used    int64
-	capture *[]task // nil outside Capture
+	capture *graph // nil outside Capture
+	order   *rand.Rand
 	counts  map[string]ptx.Counts
 }
 
 // task is work that is asked for.
 type task func(ctx context.Context) error
 
+// piece is work of a graph.
+type piece struct {
+	work   task
+	before int   // how many it waits for
+	behind []int // that wait for it
+}
+
 // New makes a device.
 func New(o Options) *Device {
 	if o.Memory == 0 {
 		o.Memory = 8 << 30
 	}
-	return &Device{options: o, mem: ptx.NewMemory(), sizes: map[device.Pointer]int64{}, counts: map[string]ptx.Counts{}}
+	return &Device{options: o, mem: ptx.NewMemory(), sizes: map[device.Pointer]int64{}, counts: map[string]ptx.Counts{},
+		order: rand.New(rand.NewPCG(o.Order, 0))}
 }
 
 // Info describes the interpreter as a device of the newest architecture that kernels are written for.
@@ -88,7 +99,7 @@ func (d *Device) ask(ctx context.Context, work task) error {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	if d.capture != nil {
-		*d.capture = append(*d.capture, work)
+		d.capture.add(work)
 		return nil
 	}
 	return work(ctx)
@@ -252,15 +263,49 @@ func (d *Device) Launch(l *device.Launch) error {
 	})
 }
 
+// graph is work in an order that is free but for what waits for what.
 type graph struct {
 	device *Device
-	work   []task
+	pieces []piece
+	waits  []int // of the next piece
+	isFree bool  // After has said what that is
+
+	left, ready []int // of a run
+}
+
+// add adds a piece of work.
+func (g *graph) add(work task) {
+	k := len(g.pieces)
+	if !g.isFree && k > 0 {
+		g.waits = append(g.waits[:0], k-1)
+	}
+	g.pieces = append(g.pieces, piece{work: work, before: len(g.waits)})
+	for _, p := range g.waits {
+		g.pieces[p].behind = append(g.pieces[p].behind, k)
+	}
+	g.waits, g.isFree = g.waits[:0], false
+}
+
+// After says what the next piece of work waits for.
+func (d *Device) After(pieces []int) error {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	if d.capture == nil {
+		return fmt.Errorf("work waits for pieces of a graph outside of a graph")
+	}
+	for _, p := range pieces {
+		if p < 0 || p >= len(d.capture.pieces) {
+			return fmt.Errorf("piece %d of a graph of %d is waited for", p, len(d.capture.pieces))
+		}
+	}
+	d.capture.waits, d.capture.isFree = append(d.capture.waits[:0], pieces...), true
+	return nil
 }
 
 // Capture notes the work that ask asks for.
 func (d *Device) Capture(ask func() error) (device.Graph, error) {
 	g := &graph{device: d}
-	d.setCapture(&g.work)
+	d.setCapture(g)
 	defer d.setCapture(nil)
 	if err := ask(); err != nil {
 		return nil, err
@@ -268,17 +313,33 @@ func (d *Device) Capture(ask func() error) (device.Graph, error) {
 	return g, nil
 }
 
-func (d *Device) setCapture(work *[]task) {
+func (d *Device) setCapture(g *graph) {
 	d.lock.Lock()
 	defer d.lock.Unlock()
-	d.capture = work
+	d.capture = g
 }
 
-// Run does the work in its order.
+// Run does the work in an order of those that are free, another one in each run, so that what should wait and does not shows.
 func (g *graph) Run(ctx context.Context) error {
-	for _, work := range g.work {
-		if err := g.device.ask(ctx, work); err != nil {
-			return err
+	g.left, g.ready = g.left[:0], g.ready[:0]
+	for i := range g.pieces {
+		if g.left = append(g.left, g.pieces[i].before); g.left[i] == 0 {
+			g.ready = append(g.ready, i)
+		}
+	}
+	for len(g.ready) > 0 {
+		last := len(g.ready) - 1
+		k := g.device.order.IntN(last + 1)
+		i := g.ready[k]
+		g.ready[k] = g.ready[last]
+		g.ready = g.ready[:last]
+		if err := g.device.ask(ctx, g.pieces[i].work); err != nil {
+			return &device.PieceError{Piece: i, Err: err}
+		}
+		for _, b := range g.pieces[i].behind {
+			if g.left[b]--; g.left[b] == 0 {
+				g.ready = append(g.ready, b)
+			}
 		}
 	}
 	return nil
