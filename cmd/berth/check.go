@@ -31,6 +31,7 @@ type verification struct {
 	spent     int64     // FLOPs of the runs after the first
 	precision precision
 	wide      *wideModels // made when first needed
+	far       *doubtful   // of the comparisons within the tolerance, the one furthest from what rounding makes
 	noted     float64     // the difference that res.Note tells of, for 16-bit floats
 	variant   bool        // the inputs compared are no ordinary ones, but scaled or empty; see variants.go
 	scaled    bool
@@ -55,6 +56,9 @@ func (v *verification) run(ctx context.Context) error {
 	defer func() { v.wide.Close() }()
 	v.res.Verified = !v.f.noVerify
 	err := v.cases(ctx)
+	if err == nil {
+		err = v.judge(ctx)
+	}
 	v.res.NotRun, v.res.decide = v.ran.hidden(v.m)
 	if err != nil || v.first != nil {
 		return err
@@ -231,6 +235,7 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 		v.res.MaxDiff = max(v.res.MaxDiff, largest)
 	}
 	if len(differences) == 0 {
+		v.consider(in, made, written, v.inRounding(got, want))
 		return nil
 	}
 	if v.res.Verified, err = v.withinRounding(ctx, in, written, largest); err != nil || v.res.Verified {

@@ -68,7 +68,7 @@ func TestVerification(t *testing.T) {
 		then_branch: graph "t" { in %p: float32[N] %a = OP(%p) out %a } else_branch: graph "e" { in %p: float32[N] %b = OP(%p) out %b } } out %y`
 	for _, c := range []struct {
 		name, model, other string
-		verified           bool
+		verified, untested bool
 		notRun             string // a part of it
 	}{
 		{name: "small outputs", model: `in %x: float32[4] const %k: float32[] = 1e-6 %y = Mul(%x, %k) out %y`,
@@ -82,6 +82,14 @@ func TestVerification(t *testing.T) {
 			other: `in %x: float32[64] const %k: float32[] = 101 %a = Mul(%x, %k) %y = Sin(%a) out %y`, verified: true},
 		{name: "more than rounding", model: `in %x: float32[64] const %k: float32[] = 101 %a = Mul(%x, %k) %y = Sin(%a) out %y`,
 			other: `in %x: float32[64] const %k: float32[] = 101.00005 %a = Mul(%x, %k) %y = Sin(%a) out %y`},
+		{name: "large outputs off by less than the tolerance", model: `in %x: float32[64] const %k: float32[] = 10000 %y = Mul(%x, %k) out %y`,
+			other: `in %x: float32[64] const %k: float32[] = 10000.4 %y = Mul(%x, %k) out %y`},
+		{name: "outputs off by less than the tolerance", model: `in %x: float32[N,64] const %w: float32[64,8] = splat 0.1 %y = MatMul(%x, %w) out %y`,
+			other: `in %x: float32[N,64] const %w: float32[64,8] = splat 0.100001 %y = MatMul(%x, %w) out %y`},
+		{name: "off by as much as the original", model: `in %x: float32[64] const %k: float32[] = 100 %a = Add(%x, %k) %y = Sub(%a, %k) out %y`,
+			other: `in %x: float32[64] %y = Identity(%x) out %y`, verified: true},
+		{name: "more arithmetic than float64 is worth", model: `in %x: float32[1300,1300] const %w: float32[1300,1300] = splat 0.1 %y = MatMul(%x, %w) out %y`,
+			other: `in %x: float32[1300,1300] const %w: float32[1300,1300] = splat 0.100001 %y = MatMul(%x, %w) out %y`, verified: true, untested: true},
 		{name: "an empty batch", model: `in %x: float32[N,S,2] %y = Flatten(%x) out %y`,
 			other: `in %x: float32[N,S,2] %s = Shape(%x) [start=1, end=2] const %t: int64[1] = [2] %m = Mul(%s, %t) const %r: int64[1] = [-1] %u = Concat(%r, %m) [axis=0] %y = Reshape(%x, %u) out %y`},
 		{name: "a branch that no input takes", model: length + branches, other: length + branches, verified: true, notRun: `then_branch of If "y"`},
@@ -100,6 +108,7 @@ func TestVerification(t *testing.T) {
 			var res optimizeJSON
 			require.NoError(t, a.newVerification(open(c.model), open(c.other), nil, f, &res).run(t.Context()))
 			assert.Equal(t, c.verified, res.Verified, "%+v", res)
+			assert.Equal(t, c.untested, res.untested)
 			if c.verified {
 				assert.Contains(t, strings.Join(res.NotRun, " "), c.notRun)
 				assert.Equal(t, c.notRun == "", len(res.NotRun) == 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Models that compute in 16-bit floats, and scaled inputs, which may drive a model of any type to where it amplifies rounding.
+// Models that compute in 16-bit floats, scaled inputs, which may drive a model of any type to where it amplifies rounding, and small differences.
 //
 // A float16 keeps 11 bits and a bfloat16 8, so every result is rounded by up to u = 2^-11 or 2^-8 of itself, and two correct ways
 // to compute the same differ by many u: how many depends on what the model does to small errors, not only on how deep it
@@ -30,9 +30,18 @@ import (
 // little to round, wrong arithmetic. Of integers and flags e is how many differ, and there is no u.
 //
 // With scaled inputs a model without 16-bit floats is held to the same: the yardstick is the original in float64, u is 2^-24.
+//
+// A tolerance relative to each element says little of large outputs: 1e-3 of 1e4 is 10. So differences of float32 within it are judged, too, those of
+// the comparison in which they are the most units: if they exceed 8 u s, which is rounding whatever the model does, the result passes if
+//
+//	e(result) ≤ 4 e(original) + 8 u s
+//
+// or else if it is about as accurate as above. A run in float64 is slow, so that models of more than mostJudged operations are left to the tolerance, which is told.
 const (
 	halfTimes, halfUnits = 4, 8
 	wideTimes, wideUnits = 2, 4
+
+	mostJudged = 3e9
 )
 
 // precision is the largest relative error of rounding to a type, and the distance of its smallest numbers.
@@ -88,26 +97,110 @@ func (v *verification) asAccurate(ctx context.Context, in, got, want map[string]
 	if v.precision.unit == 0 && !v.scaled || v.f.given {
 		return false, nil
 	}
+	most, pass, err := v.accurate(ctx, in, got, want)
+	if pass && !v.scaled && largest >= v.noted {
+		v.noted = largest
+		v.res.Note = fmt.Sprintf("outputs differ by up to %.3g; rounding to 16 bits makes up to %.3g in the original, measured against float32, and the result is as accurate", largest, most)
+	}
+	return pass, err
+}
+
+// accurate is asAccurate for models and inputs of any kind; rounding is the most that it makes in an output of the original.
+func (v *verification) accurate(ctx context.Context, in, got, want map[string]ndarray.Value) (rounding float64, pass bool, err error) {
 	if v.wide == nil {
 		v.wide = &wideModels{v.widened(v.m, false), v.widened(v.m, true), v.widened(v.opt, false)}
 	}
 	wide, err := v.runWide(ctx, in)
 	if err != nil {
-		return false, ctx.Err()
+		return 0, false, ctx.Err()
 	}
-	most := 0.0
 	for _, o := range v.m.Outputs() {
-		rounding, pass := v.outputAsAccurate(o.Name, got, want, wide)
+		r, pass := v.outputAsAccurate(o.Name, got, want, wide)
 		if !pass {
-			return false, nil
+			return 0, false, nil
 		}
-		most = max(most, rounding)
+		rounding = max(rounding, r)
 	}
-	if !v.scaled && largest >= v.noted {
-		v.noted = largest
-		v.res.Note = fmt.Sprintf("outputs differ by up to %.3g; rounding to 16 bits makes up to %.3g in the original, measured against float32, and the result is as accurate", largest, most)
+	return rounding, true, nil
+}
+
+// doubtful is a comparison whose differences are within the tolerance, and more than rounding makes whatever the model does.
+type doubtful struct {
+	in, got, want map[string]ndarray.Value
+	units         float64
+	scaled        bool
+}
+
+// inRounding is the largest difference in any output of float32, in units of rounding of its scale.
+func (v *verification) inRounding(got, want map[string]ndarray.Value) (units float64) {
+	for _, o := range v.m.Outputs() {
+		x, ok1 := got[o.Name].(*ndarray.Array)
+		y, ok2 := want[o.Name].(*ndarray.Array)
+		if ok1 && ok2 && y.DType == ndarray.Float32 {
+			if s := scaleOf(y); s > 0 {
+				units = max(units, maxAbsDiff(x, y)/(s*unitOf(ndarray.Float32)))
+			}
+		}
 	}
-	return true, nil
+	return units
+}
+
+// consider keeps the comparison with the largest difference.
+func (v *verification) consider(in, got, want map[string]ndarray.Value, units float64) {
+	if v.f.given || v.precision.unit > 0 || units <= halfUnits || v.far != nil && v.far.units >= units || quantizesWhileRunning(v.m) {
+		return
+	}
+	v.far = &doubtful{in, got, want, units, v.scaled}
+}
+
+// judge decides whether the comparison that was kept passes. Its only error is a cancellation.
+func (v *verification) judge(ctx context.Context) error {
+	d := v.far
+	if d == nil || !v.res.Verified {
+		return nil
+	}
+	g, err := v.m.Folded(ctx, append(v.a.limits(), shapesIn(d.in)...)...)
+	if err != nil || berth.StatsOf(g).FLOPs > mostJudged {
+		v.res.untested = true
+		return ctx.Err()
+	}
+	v.scaled = d.scaled
+	defer func() { v.scaled = false }()
+	near, ran, err := v.near(ctx, d)
+	if err != nil || near || !ran {
+		v.res.untested = !near
+		return err
+	}
+	if _, v.res.Verified, err = v.accurate(ctx, d.in, d.got, d.want); err != nil || v.res.Verified {
+		return err
+	}
+	v.res.differed = true
+	v.a.note("berth: differences of %.3g units of rounding (2^-24 of an output's scale) are within the tolerance, but the result is further from the original in float64 than %d times the original itself",
+		d.units, halfTimes)
+	return nil
+}
+
+// near reports that the result is about as near to the original in float64 as the original itself; ran is false where that does not run.
+func (v *verification) near(ctx context.Context, d *doubtful) (near, ran bool, err error) {
+	wide := v.widened(v.m, false)
+	defer wide.Close()
+	in, err := v.widenAll(d.in)
+	if err != nil {
+		return false, false, ctx.Err()
+	}
+	exact, err := wide.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+	if err != nil {
+		return false, false, ctx.Err()
+	}
+	for _, o := range v.m.Outputs() {
+		y := exact[o.Name]
+		own, ok1 := distanceOf(d.want[o.Name], y, d.want[o.Name])
+		made, ok2 := distanceOf(d.got[o.Name], y, d.want[o.Name])
+		if ok1 && ok2 && !made.within(own, halfTimes, halfUnits*unitOf(ndarray.Float32)*scaleOf(y)) {
+			return false, true, nil
+		}
+	}
+	return true, true, nil
 }
 
 // outputAsAccurate decides about one output, and says what rounding makes in it.
