@@ -22,7 +22,7 @@ type Context struct {
 	graph *ssa.Graph // being rewritten
 	owner *ssa.Node  // node it is a body of; nil for the model's graph
 
-	names names.Set                 // every name in the model, old ones included
+	names names.Set                 // every name in the model, old ones included; nil until one is asked for
 	dead  map[*ssa.Node]bool        // killed in this graph, to be swept
 	new   map[*ssa.Node][]*ssa.Node // made in this graph, by the node before which they belong
 	nodes int                       // of the model, before the current pass
@@ -44,18 +44,25 @@ const lookEvery = 4096
 
 func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
 	c := &Context{ctx: ctx, module: m, opts: opts, rules: map[*ops.Op][]rule{}, listings: map[*ssa.Graph]*listing{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}, withheld: map[*ssa.Node]*ssa.Node{}}
+	if hasBodies(m.Graph) {
+		c.nameAll() // a body's names stay taken when it goes
+	}
+	return c
+}
+
+// nameAll takes the names of all values.
+func (c *Context) nameAll() {
 	values := 0
-	m.Graph.Walk(func(g *ssa.Graph) { values += g.NumValues() })
+	c.module.Graph.Walk(func(g *ssa.Graph) { values += g.NumValues() })
 	c.names = make(names.Set, values)
-	m.Graph.Walk(func(g *ssa.Graph) {
+	c.module.Graph.Walk(func(g *ssa.Graph) {
 		for i, v := range g.Values() {
-			if i%lookEvery == 0 && ctx.Err() != nil {
+			if i%lookEvery == 0 && c.ctx.Err() != nil {
 				return // nothing is read of a context that has ended
 			}
 			c.names[v.Name] = 0
 		}
 	})
-	return c
 }
 
 // record adds a patch to the report.
@@ -97,6 +104,9 @@ func (c *Context) top() bool { return c.owner == nil }
 func (c *Context) fresh(hint string) string {
 	if hint == "" {
 		hint = "v"
+	}
+	if c.names == nil {
+		c.nameAll()
 	}
 	return c.names.Fresh(hint)
 }

@@ -2,7 +2,8 @@ package rewrite
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+	"hash/maphash"
+	"math/bits"
 	"slices"
 
 	"github.com/berth-onnx/berth/ops"
@@ -42,8 +43,8 @@ func mergeEqual(c *Context, n *ssa.Node) bool {
 		return false
 	}
 	hash := hashOf(n)
-	for at := c.numbers.first(hash); at >= 0; at = c.numbers.all[at].next {
-		if m := c.numbers.all[at].node; c.alive(m) && sameKey(m, n) && sameNode(m, n) {
+	for at := c.numbers.lists.first(hash); at >= 0; at = c.numbers.lists.behind(at) {
+		if m := c.numbers.all[at]; c.alive(m) && sameKey(m, n) && sameNode(m, n) {
 			c.replaceResults(n, func(i int) *ssa.Value { return m.Out[i] })
 			c.killIfUnread(n)
 			return true
@@ -53,40 +54,69 @@ func mergeEqual(c *Context, n *ssa.Node) bool {
 	return false
 }
 
-// numbering is a table of nodes by a hash of what they compute; those of one hash are a list in the order they came in.
+// numbering is a table of nodes by a hash of what they compute.
 type numbering struct {
-	lists map[uint64][2]int32 // first and last of the list
-	all   []numbered
-}
-
-type numbered struct {
-	node *ssa.Node
-	next int32 // of the list, -1 for none
+	lists hashLists
+	all   []*ssa.Node
 }
 
 func newNumbering(nodes int) *numbering {
-	return &numbering{make(map[uint64][2]int32, nodes), make([]numbered, 0, nodes)}
-}
-
-// first is the first node of a hash, -1 for none.
-func (t *numbering) first(hash uint64) int32 {
-	if l, ok := t.lists[hash]; ok {
-		return l[0]
-	}
-	return -1
+	return &numbering{newHashLists(nodes), make([]*ssa.Node, 0, nodes)}
 }
 
 func (t *numbering) add(hash uint64, n *ssa.Node) {
-	at := int32(len(t.all))
-	t.all = append(t.all, numbered{n, -1})
-	l, ok := t.lists[hash]
-	if !ok {
-		l[0] = at
-	} else {
-		t.all[l[1]].next = at
+	t.lists.add(hash)
+	t.all = append(t.all, n)
+}
+
+// hashLists finds items, numbered from 0 in the order they come in, by their hashes.
+type hashLists struct {
+	ends  []hashList // as many as a power of two; items whose hashes end in the same bits are in one list
+	items []hashItem
+}
+
+// hashList is the numbers of the first and last items plus one; 0 for an empty list.
+type hashList struct{ first, last int32 }
+
+// hashItem is the hash of an item and the number of the one behind it in its list plus one.
+type hashItem struct {
+	hash uint64
+	next int32
+}
+
+// newHashLists has room for so many items; more make the lists longer.
+func newHashLists(items int) hashLists {
+	return hashLists{make([]hashList, 1<<bits.Len(uint(items))), make([]hashItem, 0, items)}
+}
+
+func (t *hashLists) of(hash uint64) *hashList { return &t.ends[hash&uint64(len(t.ends)-1)] }
+
+// first is the first item of a hash, -1 for none.
+func (t *hashLists) first(hash uint64) int32 { return t.find(t.of(hash).first, hash) }
+
+// behind is the next item of the same hash, -1 for none.
+func (t *hashLists) behind(item int32) int32 {
+	return t.find(t.items[item].next, t.items[item].hash)
+}
+
+func (t *hashLists) find(at int32, hash uint64) int32 {
+	for at > 0 && t.items[at-1].hash != hash {
+		at = t.items[at-1].next
 	}
-	l[1] = at
-	t.lists[hash] = l
+	return at - 1
+}
+
+// add enters the next item.
+func (t *hashLists) add(hash uint64) {
+	list := t.of(hash)
+	t.items = append(t.items, hashItem{hash: hash})
+	number := int32(len(t.items))
+	if list.first == 0 {
+		list.first = number
+	} else {
+		t.items[list.last-1].next = number
+	}
+	list.last = number
 }
 
 // hashOf is equal for equal nodes: FNV-1a over operator and operands.
@@ -156,10 +186,6 @@ func sameNode(m, n *ssa.Node) bool {
 
 // mergeConstants lets readers of equal constants read the first of them.
 func (c *Context) mergeConstants(g *ssa.Graph) {
-	type constant struct {
-		v    *ssa.Value
-		next int32 // with the same hash, -1 for none
-	}
 	read := func(v *ssa.Value) bool { return v.Const != nil && len(v.Uses()) > 0 }
 	constants := 0
 	for _, v := range g.Values() {
@@ -167,7 +193,7 @@ func (c *Context) mergeConstants(g *ssa.Graph) {
 			constants++
 		}
 	}
-	table, all := make(map[uint32]int32, constants), make([]constant, 0, constants) // last of each hash
+	table, all := newHashLists(constants), make([]*ssa.Value, 0, constants)
 	for _, v := range g.Values() {
 		if c.ctx.Err() != nil {
 			return
@@ -179,35 +205,32 @@ func (c *Context) mergeConstants(g *ssa.Graph) {
 		if !ok {
 			continue
 		}
-		first := int32(-1)
-		last, met := table[h]
-		if !met {
-			last = -1
-		}
-		for i := last; i >= 0; i = all[i].next {
-			if w := all[i].v; w.Type.Equal(v.Type) && w.Const.Equal(v.Const) {
-				first = i
-			}
+		first := table.first(h)
+		for first >= 0 && !(all[first].Type.Equal(v.Type) && all[first].Const.Equal(v.Const)) {
+			first = table.behind(first)
 		}
 		if first >= 0 {
 			c.patch(v.Uses()[0].Node, "an equal constant -> the first")
-			redirect(v, all[first].v)
+			redirect(v, all[first])
 			continue
 		}
-		table[h] = int32(len(all))
-		all = append(all, constant{v, last})
+		table.add(h)
+		all = append(all, v)
 	}
 }
+
+// constSeed makes hashes that hold within a process.
+var constSeed = maphash.MakeSeed()
 
 // constHash hashes the type and the first and last bytes of the elements: equality is decided
 // by comparing. ok is false for large constants whose elements would have to be
 // read or unpacked for it.
-func constHash(k *ssa.Constant) (h uint32, ok bool) {
-	typed := []byte{byte(k.DType())}
+func constHash(k *ssa.Constant) (h uint64, ok bool) {
+	typed := append(make([]byte, 0, 64), byte(k.DType()))
 	for _, d := range k.Shape() {
 		typed = binary.AppendUvarint(typed, uint64(d))
 	}
-	h = crc32.ChecksumIEEE(typed)
+	h = maphash.Bytes(constSeed, typed)
 	data := k.Packed()
 	if splat, is := k.Splat(); is { // a dense twin is rare enough to be missed
 		h++
@@ -222,10 +245,13 @@ func constHash(k *ssa.Constant) (h uint32, ok bool) {
 		}
 		data = a.Data
 		for _, s := range a.Str {
-			h = crc32.Update(h, crc32.IEEETable, []byte(s))
+			h = h<<1 ^ maphash.String(constSeed, s)
 		}
 	}
 	const edge = 1 << 10
-	h = crc32.Update(h, crc32.IEEETable, data[:min(edge, len(data))])
-	return crc32.Update(h, crc32.IEEETable, data[max(0, len(data)-edge):]), true
+	h ^= maphash.Bytes(constSeed, data[:min(edge, len(data))])
+	if len(data) > edge {
+		h ^= 3 * maphash.Bytes(constSeed, data[len(data)-edge:])
+	}
+	return h, true
 }

@@ -2,7 +2,9 @@ package rewrite
 
 import (
 	"cmp"
+	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -107,34 +109,22 @@ type Stats struct {
 // Count returns the statistics of a graph and its bodies.
 func Count(g *ssa.Graph) Stats {
 	var s Stats
-	constants := 0
-	g.Walk(func(b *ssa.Graph) {
-		for _, v := range b.Values() {
-			if v.Const != nil {
-				constants++
-			}
-		}
-	})
-	seen := make(map[*ssa.Constant]bool, constants)
-	add := func(v *ssa.Value) {
-		if v == nil || v.Const == nil || seen[v.Const] {
-			return
-		}
-		seen[v.Const] = true
-		s.Constants++
-		s.ConstBytes += v.Const.StoredBytes()
-	}
+	var read []*ssa.Constant
 	g.Walk(func(b *ssa.Graph) {
 		s.Graphs++
 		s.Nodes += len(b.Nodes)
-		for _, n := range b.Nodes {
-			for _, v := range n.In {
-				add(v)
+		for _, v := range b.Values() {
+			if v.Const != nil && isRead(b, v) {
+				read = append(read, v.Const)
 			}
 		}
-		for _, v := range b.Results {
-			add(v)
-		}
 	})
+	// Constants lie in memory about in the order they were made, so that little is left to sort.
+	address := func(k *ssa.Constant) uintptr { return uintptr(unsafe.Pointer(k)) }
+	slices.SortFunc(read, func(k, l *ssa.Constant) int { return cmp.Compare(address(k), address(l)) })
+	for _, k := range slices.Compact(read) {
+		s.Constants++
+		s.ConstBytes += k.StoredBytes()
+	}
 	return s
 }
