@@ -164,26 +164,27 @@ func workspaceOf(n *ssa.Node, threads int) int64 {
 			add(block, width)
 		}
 	}
-	for k := range n.In {
-		if !readsInPlace(p, n, k) {
-			add(block, n.In[k].Type.DType.Size())
+	inPlace := readsInPlace(p, n)
+	for k, v := range n.In {
+		if !inPlace(k) {
+			add(block, v.Type.DType.Size())
 		}
 	}
 	return bytes * int64(threads)
 }
 
-// readsInPlace reports an operand of known shape of which no block is copied.
-func readsInPlace(p *tile.Program, n *ssa.Node, k int) bool {
+// readsInPlace tells the operands of which no block is copied; all of them while a shape is not known.
+func readsInPlace(p *tile.Program, n *ssa.Node) func(k int) bool {
 	shapes := make([][]int, len(n.In))
 	for i, v := range n.In {
 		s, ok := v.Type.Static()
 		if !ok {
-			return true
+			return func(int) bool { return true }
 		}
 		shapes[i] = s
 	}
 	l, err := p.Bind(shapes)
-	return err == nil && isMatrix(l, k)
+	return func(k int) bool { return err == nil && isMatrix(l, k) }
 }
 
 // rowLength is the elements of a row, as far as operands tell.

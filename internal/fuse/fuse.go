@@ -59,14 +59,17 @@ const Pass = "groups"
 // maxLayouts bounds how often a graph is laid out to find the groups that need more memory.
 const maxLayouts = 8
 
-// Apply returns the graph with groups, or the graph itself where there are none. Types must be
+// Apply returns the graph with groups, the same graph or a copy; the graph given is of no other use then. Types must be
 // inferred; the order of nodes is kept.
 func Apply(ctx context.Context, g *ssa.Graph, o Options) (*ssa.Graph, Report, error) {
 	o.Threads = max(o.Threads, 1)
 	p := &pass{ctx: ctx, o: o, given: g}
-	all, err := p.find(g)
-	if err != nil {
+	if err := p.find(); err != nil {
 		return nil, Report{}, err
+	}
+	all := 0
+	for _, groups := range p.found {
+		all += len(groups)
 	}
 	if all == 0 {
 		return g, Report{}, nil
@@ -81,7 +84,7 @@ func Apply(ctx context.Context, g *ssa.Graph, o Options) (*ssa.Graph, Report, er
 	}
 	r := Report{TakenBack: all - len(kept)}
 	if len(kept) == 0 {
-		return g, r, nil
+		return p.given, r, nil
 	}
 	r.Groups, r.Nodes = p.out.groups, p.out.nodes
 	return p.out.g, r, nil
@@ -92,6 +95,7 @@ type pass struct {
 	ctx     context.Context
 	o       Options
 	given   *ssa.Graph
+	found   [][]*group // those of given and of its bodies, in the order of a walk; nil for a copy whose groups are still to be found
 	limit   int64
 	layouts int
 	err     error
@@ -112,13 +116,14 @@ func (p *pass) search(kept map[int]bool, all int) {
 	}
 }
 
-// find counts the groups of a graph and its bodies.
-func (p *pass) find(g *ssa.Graph) (n int, err error) {
-	g.Walk(func(b *ssa.Graph) {
+// find finds the groups of the graph given and of its bodies.
+func (p *pass) find() (err error) {
+	p.found = nil
+	p.given.Walk(func(b *ssa.Graph) {
 		groups, ended := groupsOf(p.ctx, b, &p.o)
-		n, err = n+len(groups), cmp.Or(err, ended)
+		p.found, err = append(p.found, groups), cmp.Or(err, ended)
 	})
-	return n, err
+	return err
 }
 
 // accept adds groups from up to to, by their number, if the graph then needs no more memory.
@@ -171,17 +176,21 @@ func (p *pass) peak(g *ssa.Graph) (int64, error) {
 	return f.Peak(), nil
 }
 
-// rewritten is a copy of the graph with some of its groups.
+// rewritten is the graph with some of its groups; a copy without is what is given from then on.
 func (p *pass) rewritten(kept map[int]bool) (out grouped, err error) {
-	if err := p.ctx.Err(); err != nil {
+	if p.found == nil {
+		err = p.find()
+	}
+	if err = cmp.Or(err, p.ctx.Err()); err != nil {
 		return out, err
 	}
-	out.g, _ = p.given.Clone()
+	out.g = p.given
+	p.given, _ = p.given.Clone()
 	n := 0
+	found := p.found
 	out.g.Walk(func(b *ssa.Graph) {
-		all, ended := groupsOf(p.ctx, b, &p.o)
 		var chosen []*group
-		for _, x := range all {
+		for _, x := range found[0] {
 			if kept[n] {
 				chosen = append(chosen, x)
 				out.groups++
@@ -189,7 +198,9 @@ func (p *pass) rewritten(kept map[int]bool) (out grouped, err error) {
 			}
 			n++
 		}
-		err = cmp.Or(err, ended, replace(p.ctx, b, chosen))
+		found = found[1:]
+		err = cmp.Or(err, replace(p.ctx, b, chosen))
 	})
+	p.found = nil
 	return out, err
 }

@@ -28,15 +28,15 @@ const (
 // finder looks for the groups of one graph.
 type finder struct {
 	g   *ssa.Graph
-	pos map[*ssa.Node]int
-	of  map[*ssa.Node]*group
+	pos []int    // by number of a node
+	of  []*group // by number of a node; nil for none
 }
 
 // groupsOf returns the groups of a graph that are worth it, in the order of their last members. Its error is the context's.
 func groupsOf(ctx context.Context, g *ssa.Graph, o *Options) ([]*group, error) {
-	f := &finder{g: g, pos: map[*ssa.Node]int{}, of: map[*ssa.Node]*group{}}
+	f := &finder{g: g, pos: make([]int, g.NumNodeIDs()), of: make([]*group, g.NumNodeIDs())}
 	for i, n := range g.Nodes {
-		f.pos[n] = i
+		f.pos[n.ID] = i
 	}
 	for _, n := range g.Nodes {
 		if err := ctx.Err(); err != nil {
@@ -51,7 +51,7 @@ func groupsOf(ctx context.Context, g *ssa.Graph, o *Options) ([]*group, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		x := f.of[n]
+		x := f.of[n.ID]
 		if x != nil && x.members[len(x.members)-1].node == n && x.isLarge(o) && x.isWhole() && x.gain(g, o) > 0 {
 			out = append(out, x)
 		}
@@ -62,22 +62,22 @@ func groupsOf(ctx context.Context, g *ssa.Graph, o *Options) ([]*group, error) {
 // place lets a node join the groups of its operands, or begin one.
 func (f *finder) place(m *member) {
 	for _, v := range m.node.In {
-		if v == nil || v.Def == nil || f.of[v.Def] == nil {
+		if v == nil || v.Def == nil || f.of[v.Def.ID] == nil {
 			continue
 		}
-		x := f.of[v.Def]
-		if f.of[m.node] == x {
+		x := f.of[v.Def.ID]
+		if f.of[m.node.ID] == x {
 			continue
 		}
-		if f.of[m.node] == nil {
+		if f.of[m.node.ID] == nil {
 			f.join(x, m)
 		} else {
-			f.merge(f.of[m.node], x, m)
+			f.merge(f.of[m.node.ID], x, m)
 		}
 	}
-	if f.of[m.node] == nil {
+	if f.of[m.node.ID] == nil {
 		m.row = false
-		f.of[m.node] = &group{members: []*member{m}, shape: m.shape, inner: m.inner}
+		f.of[m.node.ID] = &group{members: []*member{m}, shape: m.shape, inner: m.inner}
 	}
 }
 
@@ -93,7 +93,7 @@ func (f *finder) join(x *group, m *member) {
 		return
 	}
 	*x = *y
-	f.of[m.node] = x
+	f.of[m.node.ID] = x
 }
 
 // merge adds the members of another group to the group that a node has joined.
@@ -102,14 +102,14 @@ func (f *finder) merge(x, other *group, m *member) {
 		return
 	}
 	all := append(slices.Clone(x.members), other.members...)
-	slices.SortFunc(all, func(a, b *member) int { return f.pos[a.node] - f.pos[b.node] })
+	slices.SortFunc(all, func(a, b *member) int { return f.pos[a.node.ID] - f.pos[b.node.ID] })
 	y := &group{all, x.shape, max(x.inner, other.inner)}
 	if m.row || !y.isSmall() || other.readsDropped(m) || !other.areOutside(m.rowArguments()) {
 		return
 	}
 	*x = *y
 	for _, k := range other.members {
-		f.of[k.node] = x
+		f.of[k.node.ID] = x
 	}
 }
 
@@ -216,7 +216,7 @@ func (x *group) readsDropped(m *member) bool {
 func (f *finder) mayMove(x *group, to *ssa.Node) bool {
 	for _, m := range x.members {
 		for _, u := range m.node.Out[0].Uses() {
-			if at, here := f.pos[u.Node]; here && at < f.pos[to] && f.of[u.Node] != x {
+			if f.pos[u.Node.ID] < f.pos[to.ID] && f.of[u.Node.ID] != x {
 				return false
 			}
 		}
@@ -325,28 +325,30 @@ func (m *member) write(p *tile.Program, at map[*ssa.Value]tile.Ref) {
 // replace puts one node in the place of the last member of each of some groups, all at once: each by itself would move
 // all nodes behind it. The error is the context's.
 func replace(ctx context.Context, g *ssa.Graph, groups []*group) error {
-	at := map[*ssa.Node]*ssa.Node{} // new nodes by the last members; nil for the other members
-	var order []*ssa.Node
+	if len(groups) == 0 {
+		return ctx.Err()
+	}
+	order := make([]*ssa.Node, 0, len(g.Nodes))
 	given := len(g.Nodes)
+	isMember, at := make([]bool, g.NumNodeIDs()), make([]*ssa.Node, g.NumNodeIDs()) // by number; new nodes by the last members
 	for _, x := range groups {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		for _, m := range x.members {
-			at[m.node] = nil
+			isMember[m.node.ID] = true
 		}
-		at[x.last()] = x.node(g)
+		at[x.last().ID] = x.node(g)
 	}
 	for _, n := range g.Nodes[:given] {
-		made, isMember := at[n]
 		switch {
-		case !isMember:
+		case !isMember[n.ID]:
 			order = append(order, n)
-		case made != nil:
-			order = append(order, made)
+		case at[n.ID] != nil:
+			order = append(order, at[n.ID])
 		}
 	}
-	g.RemoveNodes(func(n *ssa.Node) bool { _, isMember := at[n]; return isMember })
+	g.RemoveNodes(func(n *ssa.Node) bool { return n.ID < len(isMember) && isMember[n.ID] })
 	g.Nodes = order
 	return nil
 }

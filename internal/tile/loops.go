@@ -95,7 +95,11 @@ func (p *Program) checkRowOperands(l *Loops) error {
 // MergeLoops drops dimensions of one and merges neighbours that every operand walks
 // with one stride.
 func MergeLoops(shape []int, full [][]int) (dims []int, strides [][]int) {
-	strides = make([][]int, len(full))
+	strides, dims = make([][]int, len(full)), make([]int, 0, len(shape))
+	all := make([]int, len(full)*len(shape))
+	for k := range full {
+		strides[k] = all[k*len(shape):][:0:len(shape)]
+	}
 	for i, d := range shape {
 		if d == 1 {
 			continue
