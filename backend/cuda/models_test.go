@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +24,7 @@ import (
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // tally is what runs of a model did.
@@ -114,8 +117,8 @@ func (c *tally) add() {
 	c.stats.BytesMoved += s.BytesMoved
 }
 
-// small are the models that run always. BERTH_CUDA_MODELS=all runs all of them, at their full size, which takes minutes; a list of
-// names runs those.
+// small are the models that run always, beside those that are reduced. BERTH_CUDA_MODELS=reduced runs all, the largest reduced, in minutes;
+// =all runs all at their full size; a list of names runs those.
 const small = `bert_mini bilstm_gru_ctc conv_loop ddddocr_quantized delay_line_loop gpt2_mini_kv gru_greedy_decoder mamba_scan_loop
 	silero_vad silero_vad_ifless torchscript_loop_if wakeword`
 
@@ -131,7 +134,8 @@ func TestModels(t *testing.T) {
 	})
 	wanted, ran := strings.Fields(cmp.Or(os.Getenv("BERTH_CUDA_MODELS"), small)), 0
 	for _, c := range append(cases, light...) {
-		if !slices.Contains(wanted, c.Name) && !slices.Contains(wanted, "all") {
+		isReduced := largest[c.Name] > 0 && slices.Contains(wanted, "reduced")
+		if !slices.Contains(wanted, c.Name) && !slices.Contains(wanted, "all") && !slices.Contains(wanted, "reduced") || isReduced {
 			continue
 		}
 		ran++
@@ -141,7 +145,107 @@ func TestModels(t *testing.T) {
 		assert.Positive(t, (*sum).stats.Launches, c.Name)
 		t.Logf("%s: %s; %.1f s", c.Name, *sum, time.Since(start).Seconds())
 	}
-	if !slices.Contains(wanted, "all") {
+	if !slices.Contains(wanted, "all") && !slices.Contains(wanted, "reduced") {
 		assert.Len(t, wanted, ran, "models by these names")
 	}
+}
+
+// largest are the models of which a small variant runs always, with the height and width of its input.
+var largest = map[string]int{"light_vgg19": 32, "light_zfnet512": 64, "light_resnet50": 32, "light_densenet121": 32, "light_inception_v1": 64, "light_inception_v2": 32}
+
+// TestReducedModels runs the largest models with a quarter of their channels on small images, every layer of them, with weights that are drawn,
+// and compares with the host's kernels.
+func TestReducedModels(t *testing.T) {
+	light, err := conformance.Open(shareddata.Path(t, "onnx-conformance", "light.tar.gz"))
+	require.NoError(t, err)
+	ran := 0
+	for _, c := range light {
+		size := largest[c.Name]
+		if size == 0 {
+			continue
+		}
+		ran++
+		t.Run(c.Name, func(t *testing.T) {
+			whole, err := openCase(c)
+			require.NoError(t, err)
+			defer whole.Close()
+			g, err := whole.Folded(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, reduce(g, size))
+			m := berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}})
+			defer m.Close()
+			in := map[string]ndarray.Value{g.Params[0].Name: wave(3, 1, 3, size, size)}
+			want, err := m.RunValues(t.Context(), in)
+			require.NoError(t, err)
+			before, start := simulated.launches.Load(), time.Now()
+			got, err := m.RunValues(t.Context(), in, berth.WithBackend(SimName))
+			require.NoError(t, err)
+			assert.Positive(t, simulated.launches.Load()-before)
+			differs := false
+			for name, v := range want {
+				w, g := v.(*ndarray.Array), got[name].(*ndarray.Array)
+				require.Equal(t, w.Shape, g.Shape)
+				for i := range w.Len() {
+					require.InDelta(t, w.Float(i), g.Float(i), 1e-4+1e-3*math.Abs(w.Float(i)), "%s[%d]", name, i)
+					differs = differs || math.Abs(w.Float(i)-w.Float(0)) > 1e-2*math.Abs(w.Float(0))
+				}
+			}
+			assert.True(t, differs, "all results are the same: the model says nothing")
+			t.Logf("%d nodes, %.1f s", len(g.Nodes), time.Since(start).Seconds())
+		})
+	}
+	assert.Equal(t, len(largest), ran)
+}
+
+// reduce makes a classifier of images small: its input, its channels, and what follows from them.
+func reduce(g *ssa.Graph, size int) error {
+	r := rand.New(rand.NewPCG(uint64(size), uint64(len(g.Nodes))))
+	g.Params[0].Type = ssa.StaticTensor(ndarray.Float32, 1, 3, size, size)
+	for _, v := range slices.Clone(g.Values()) {
+		if v == nil || v.Const == nil || v.Const.DType() != ndarray.Float32 || len(v.Const.Shape()) == 0 {
+			continue
+		}
+		shape := slices.Clone(v.Const.Shape())
+		for i, d := range shape {
+			if d >= 16 {
+				shape[i] = d / 4
+			}
+		}
+		setWeight(v, r, 1, shape...)
+	}
+	for _, n := range g.Nodes {
+		for _, o := range n.Out {
+			o.Type = ssa.Type{}
+		}
+		in, _ := n.In[0].Type.Static()
+		switch n.Op {
+		case "AveragePool":
+			if n.Attr("kernel_shape").Ints[0] == 7 { // the one over all that is left
+				n.Op, n.Attrs = "GlobalAveragePool", nil
+			}
+		case "Reshape":
+			n.SetInput(1, g.AddConst(n.Out[0].Name+"_rows", ssa.NewConstant(ndarray.Of([]int64{1, -1}, 2))))
+		case "Gemm":
+			rows := n.In[1].Const.Shape()[0]
+			setWeight(n.In[1], r, 10, rows, in[1])
+		}
+		if err := ops.Infer(n); err != nil {
+			return err
+		}
+	}
+	return ops.InferGraph(g)
+}
+
+// setWeight draws a weight: filters and matrices around zero, by what they sum over; others, of which some are variances, above it.
+func setWeight(v *ssa.Value, r *rand.Rand, gain float64, shape ...int) {
+	a := ndarray.Must(ndarray.Float32, shape...)
+	span, low := 1.0, 0.5
+	if over := ndarray.Product(shape[1:]); len(shape) > 1 && over > 1 && shape[0] > 1 {
+		span = 2 * gain * math.Sqrt(6/float64(over))
+		low = -span / 2
+	}
+	for i := range a.Len() {
+		a.SetFloat(i, low+span*r.Float64())
+	}
+	v.Const, v.Type = ssa.NewConstant(a), ssa.StaticTensor(ndarray.Float32, shape...)
 }
