@@ -8,6 +8,8 @@
 //        m0 ┌─────────┐          k0 ┌──────────┐
 //        .. │   as    │     ×    .. │    bs    │   →  64×64, 4×4 a thread
 //     m0+64 └─────────┘             └──────────┘
+//
+// Products with one row have a kernel of their own, gemv.
 
 struct Gemm {
   int m, n, k;
@@ -66,4 +68,36 @@ extern "C" __global__ void __launch_bounds__(256) gemm(const float *__restrict__
       c[(long long)m * g.n + n] = v;
     }
   }
+}
+
+// A product with one row, c = alpha·a·b + bias: every element of b is used once, so neighbouring lanes read neighbours of b. Where the
+// columns of b are contiguous, a block has eight of them, a warp each, whose lanes divide k; else a block has 32 columns, one a lane, whose
+// warps divide k.
+extern "C" __global__ void __launch_bounds__(256) gemv(const float *__restrict__ a, const float *__restrict__ b, const float *bias, float *c, Gemm g) {
+  __shared__ float part[8][32];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const bool isAcross = g.bRow == 1;
+  const int n = isAcross ? blockIdx.x * 8 + warp : blockIdx.x * 32 + lane, step = isAcross ? 32 : 8;
+  a += blockIdx.z * g.aBatch;
+  b += blockIdx.z * g.bBatch + n * g.bColumn;
+  c += blockIdx.z * g.cBatch;
+  float sum = 0.0f;
+  if (n < g.n)
+    #pragma unroll 4
+    for (int k = isAcross ? lane : warp; k < g.k; k += step) sum += a[k * g.aColumn] * b[k * g.bRow];
+  if (isAcross) {
+    #pragma unroll
+    for (int s = 16; s > 0; s >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, s);
+  } else {
+    part[warp][lane] = sum;
+    __syncthreads();
+    sum = part[0][lane];
+    #pragma unroll
+    for (int i = 1; i < 8; i++) sum += part[i][lane];
+  }
+  if (n >= g.n || (isAcross ? lane : warp) != 0) return;
+  float v = g.alpha * sum;
+  if (g.hasBias) v += g.beta * bias[(long long)n * g.biasColumn];
+  EPILOGUE(v, blockIdx.z * (int)g.cBatch + n);
+  c[n] = v;
 }

@@ -31,7 +31,7 @@ var entries = map[string][]string{
 	"recurrent": {"recurrent"},
 	"resize":    {"resample"},
 	"conv":      {"conv", "depthwise", "pool", "transposed", "lrn"},
-	"gemm":      {"gemm"},
+	"gemm":      {"gemm", "gemv"},
 	"integer":   {"igemm", "iconv", "idepthwise"},
 	"move": {"view1", "view2", "view4", "view8", "place1", "place2", "place4", "place8", "take1", "take2", "take4", "take8", "transpose4",
 		"look11", "look12", "look14", "look18", "look21", "look22", "look24", "look28",
@@ -182,9 +182,34 @@ type Gemm struct {
 	Alpha, Beta                   float32
 }
 
+// Entry is the kernel of a product: those of vectors have one of their own.
+func (g *Gemm) Entry() string {
+	if g.M == 1 || g.N == 1 {
+		return "gemv"
+	}
+	return "gemm"
+}
+
 // Gemm makes the launch of a batch of products.
 func (s *Set) Gemm(g Gemm, batch int64, a, b, bias, c Operand) (*device.Launch, error) {
+	if g.Entry() == "gemv" {
+		return s.gemv(g, batch, a, b, bias, c)
+	}
 	return s.launch("gemm", [3]int64{pieces(int64(g.N), 64), pieces(int64(g.M), 64), batch}, threads, a, b, bias, written(c), g)
+}
+
+// gemv makes the launch of a batch of products with one row; those with one column are products of the transposed factors.
+func (s *Set) gemv(g Gemm, batch int64, a, b, bias, c Operand) (*device.Launch, error) {
+	if g.M != 1 {
+		a, b = b, a
+		g.M, g.N, g.BiasRow, g.BiasColumn = g.N, g.M, g.BiasColumn, g.BiasRow
+		g.ARow, g.AColumn, g.ABatch, g.BRow, g.BColumn, g.BBatch = g.BColumn, g.BRow, g.BBatch, g.AColumn, g.ARow, g.ABatch
+	}
+	columns := int64(32)
+	if g.BRow == 1 {
+		columns = 8
+	}
+	return s.launch("gemv", [3]int64{pieces(int64(g.N), columns), 1, batch}, threads, a, b, bias, written(c), g)
 }
 
 // Window2D is the geometry of a convolution or a pool over images of a batch, NCHW. Channels and Outputs are those of one group.

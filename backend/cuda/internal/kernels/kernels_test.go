@@ -86,8 +86,9 @@ func TestEntries(t *testing.T) {
 
 func TestGemm(t *testing.T) {
 	b := newBench(t)
-	for _, size := range [][4]int{{1, 1, 1, 1}, {64, 64, 16, 1}, {65, 3, 17, 2}, {7, 130, 33, 3}, {100, 70, 1, 1}} {
-		for form := range 8 {
+	for _, size := range [][4]int{{1, 1, 1, 1}, {64, 64, 16, 1}, {65, 3, 17, 2}, {7, 130, 33, 3}, {100, 70, 1, 1},
+		{1, 70, 33, 2}, {1, 5, 300, 1}, {9, 1, 40, 2}, {70, 1, 129, 1}} {
+		for form := range 16 {
 			m, n, k, batch := size[0], size[1], size[2], size[3]
 			g := Gemm{M: int32(m), N: int32(n), K: int32(k), Alpha: 0.5, Beta: 2, CBatch: int64(m * n)}
 			g.ARow, g.AColumn, g.ABatch = int64(k), 1, int64(m*k)
@@ -104,6 +105,10 @@ func TestGemm(t *testing.T) {
 				bias = b.floats(n)
 				biasAt, g.HasBias, g.BiasColumn = in(b, bias), 1, 1
 			}
+			if form&12 == 12 {
+				bias = b.floats(m)
+				biasAt, g.BiasRow, g.BiasColumn = in(b, bias), 1, 0
+			}
 			c := b.alloc(4 * batch * m * n)
 			l, err := b.Gemm(g, int64(batch), in(b, x), in(b, y), biasAt, c)
 			for i, got := range run[float32](b, c, l, err) {
@@ -113,7 +118,7 @@ func TestGemm(t *testing.T) {
 					v := float64(x[z*g.ABatch+row*g.ARow+p*g.AColumn]) * float64(y[p*g.BRow+col*g.BColumn])
 					sum, size = sum+v, size+math.Abs(v)
 				}
-				add := 2 * float64(bias[int32(col)*g.BiasColumn])
+				add := 2 * float64(bias[int32(row)*g.BiasRow+int32(col)*g.BiasColumn])
 				// k roundings of sums of products, three of scale and bias
 				require.InDelta(t, sum/2+add, got, unit*(float64(k+3)*size+3*math.Abs(add)), "%v, form %d, element %d", size, form, i)
 			}

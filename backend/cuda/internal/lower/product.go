@@ -73,7 +73,7 @@ func matMul(p *prep) (bool, error) {
 		return p.products(g, s.batch, s.as, s.bs)
 	}
 	g.ABatch, g.BBatch = a, b
-	p.entry = "gemm"
+	p.entry = g.Entry()
 	p.launch(func(c *Call) (*device.Launch, error) {
 		return p.host.Kernels().Gemm(g, count, c.In[0], c.In[1], Operand{}, c.Out[0])
 	}, 0, 1)
@@ -125,7 +125,7 @@ func gemm(p *prep) (bool, error) {
 		s := ops.BroadcastStrides(p.in[2].shape, p.out[0].shape)
 		g.HasBias, g.BiasRow, g.BiasColumn = 1, int32(s[0]), int32(s[1])
 	}
-	p.entry = "gemm"
+	p.entry = g.Entry()
 	p.launch(func(c *Call) (*device.Launch, error) {
 		return p.host.Kernels().Gemm(g, 1, c.In[0], c.In[1], at(c.In, 2), c.Out[0])
 	}, 0, 1, 2)
