@@ -15,6 +15,7 @@ import (
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/internal/schedule"
 	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -569,22 +570,36 @@ func (m *Model) writeInstance(ctx context.Context, w io.Writer, c config) error 
 
 // CompareInstance plans a bare instance with several planners, with the sizes,
 // alignments and holes of the file. Fields that an instance does not determine (orders,
-// in place, loops) are zero.
+// in place, loops) are zero. Memory is within the budget that ctx carries ([ndarray.Budget]).
 func CompareInstance(ctx context.Context, name string, r io.Reader, co CompareOptions) (_ []PlanRow, err error) {
 	defer rescue.Into(&err)
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	p, _, err := planner.ReadCSV(r)
+	memory := ndarray.BudgetOf(ctx)
+	p, _, err := planner.ReadCSV(budgetReader{rescue.Reader(r), memory})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	prob := placing{Problem: p, verify: func(s *planner.Solution) (bool, error) { return disjoint(p, s), nil }}
 	t := newComparison(ctx, co, config{})
-	for _, name := range t.co.Planners {
-		if err := t.plan(name, prob, PlanRow{Schedule: "given"}); err != nil {
+	for _, pl := range t.co.Planners {
+		if err := cmp.Or(t.plan(pl, prob, PlanRow{Schedule: "given"}), memory.Check("planning "+name)); err != nil {
 			return t.finish(), err
 		}
 	}
 	return t.finish(), nil
+}
+
+// budgetReader reads as long as what is made of it is within a budget.
+type budgetReader struct {
+	io.Reader
+	memory ndarray.Budget
+}
+
+func (r budgetReader) Read(p []byte) (int, error) {
+	if err := r.memory.Check("the instance"); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
 }

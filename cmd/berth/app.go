@@ -69,6 +69,8 @@ type app struct {
 	check       bool
 	dumpFile    string
 	data        string
+	has         map[string]bool // flags of the command
+	guessed     bool            // sizes of open dimensions were
 	maxMemory   string
 	memory      ndarray.Budget // read from maxMemory, 0 without it
 	optimizeFor string         // speed or memory
@@ -245,6 +247,8 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.check, "check", false, "verify the graph after every pass")
 	f.StringVar(&a.dumpFile, "dump", "", "write an HTML page with the graph after every pass")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		a.has = map[string]bool{}
+		c.Flags().VisitAll(func(f *pflag.Flag) { a.has[f.Name] = true })
 		if err := a.readFlags(c.Flags()); err != nil {
 			return err
 		}

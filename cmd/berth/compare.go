@@ -33,7 +33,8 @@ type compareFlags struct {
 	train    string
 	backend  string
 
-	budgetGiven bool // so that searches may use all of it
+	budgetGiven bool   // so that searches may use all of it
+	advice      string // on values without a size
 }
 
 // compareLong is the help text of compare.
@@ -203,6 +204,9 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	if err != nil {
 		return err
 	}
+	if !a.guessed {
+		f.advice = a.sizeAdvice(m, have)
+	}
 	if err := a.report(from, out, f); err != nil {
 		return err
 	}
@@ -219,6 +223,7 @@ func (a *app) sized(ctx context.Context, m *berth.Model, have map[string]ndarray
 		bound := append(shapeOptions(c.shapes), opts...)
 		if _, err := m.Folded(ctx, bound...); err == nil {
 			a.noteSizes(c.shapes)
+			a.guessed = true
 			return bound, nil
 		}
 	}
@@ -264,10 +269,10 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 	}
 	defer file.Close()
 	co, done := a.compareOptions(f)
-	rows, err := berth.CompareInstance(ctx, f.instance, file, co)
+	rows, err := berth.CompareInstance(a.memory.In(ctx), f.instance, file, co)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
-		return &exitError{exitModel, err}
+		return modelError(f.instance, err)
 	}
 	out, none := newRows(rows), false
 	if f.capacity > 0 {
@@ -360,7 +365,7 @@ func runPlanned(ctx context.Context, m *berth.Model, in map[string]ndarray.Value
 // with exit code 3.
 func (a *app) report(from origin, rows planRows, f compareFlags) error {
 	var err error
-	s := shown{instance: f.instance != "", capacity: f.capacity > 0, inPlace: f.inPlace != "on", run: f.run, rules: f.rules, machines: f.tape, budget: f.budget,
+	s := shown{instance: f.instance != "", capacity: f.capacity > 0, inPlace: f.inPlace != "on", run: f.run, rules: f.rules, machines: f.tape, budget: f.budget, advice: f.advice,
 		ordered: slices.ContainsFunc(rows, func(r planRow) bool { return r.OrderBound > 0 }),
 		moved:   a.schedule == "" && slices.ContainsFunc(rows, func(r planRow) bool { return r.Schedule == berth.Schedules()[0] })}
 	switch {

@@ -49,26 +49,46 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tol
 	if err := cmp.Or(a.checkModels([]string{pathA, pathB}, ma, mb), a.checkSeed(ma, have)); err != nil {
 		return err
 	}
-	var ta *berth.Trace
-	var in map[string]ndarray.Value
-	err = a.withRealisticSizes(ctx, ma, have, func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
-		in = values
-		ta, err = ma.Trace(ctx, in, append(opts[:len(opts):len(opts)], berth.WithBackend("reference"), berth.WithoutPasses())...)
-		return err
+	optsA, optsB := append(slices.Clip(opts), berth.WithBackend("reference"), berth.WithoutPasses()), append(slices.Clip(opts), exact)
+	if pathA != pathB { // without passes, so that as many values as possible have their names
+		optsB[len(opts)] = berth.WithoutPasses()
+	}
+	a.fixAs(ma, mb)
+	var ta, tb *berth.Trace
+	err = a.withRealisticSizes(ctx, ma, have, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
+		if ta, err = ma.Trace(ctx, in, optsA...); err != nil {
+			return fmt.Errorf("%s: %w", pathA, err)
+		}
+		if tb, err = mb.Trace(ctx, in, optsB...); err != nil {
+			return fmt.Errorf("%s: %w", pathB, err)
+		}
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", pathA, err)
-	}
-	if pathA == pathB {
-		opts = append(opts, exact)
-	} else { // without passes, so that as many values as possible have their names
-		opts = append(opts, berth.WithoutPasses())
-	}
-	tb, err := mb.Trace(ctx, in, opts...)
-	if err != nil {
-		return fmt.Errorf("%s: %w", pathB, err)
+		return err
 	}
 	return a.diffTraces(ta, tb, tol)
+}
+
+// fixAs gives what inputs of a model leave open the sizes that another model, which takes the same inputs, fixes.
+func (a *app) fixAs(m, as *berth.Model) {
+	fixed := as.Inputs()
+	for _, p := range m.Inputs() {
+		i := slices.IndexFunc(fixed, func(q berth.Port) bool { return q.Name == p.Name && q.Type.Rank() == p.Type.Rank() })
+		if i < 0 || a.shapes[p.Name] != nil {
+			continue
+		}
+		if shape, static := fixed[i].Type.Static(); static && fits(p, shape) {
+			a.shapes[p.Name] = shape
+		}
+		for axis, d := range p.Type.Shape {
+			symbol, named := d.SymbolName()
+			n, known := fixed[i].Type.Shape[axis].Const()
+			if _, given := a.dims[symbol]; named && known && !given {
+				a.dims[symbol] = n
+			}
+		}
+	}
 }
 
 // diffJSON is the object printed by diff.
@@ -84,10 +104,10 @@ type diffJSON struct {
 
 // nodeDifference is how far the results of a node differ.
 type nodeDifference struct {
-	Node     string  `json:"node"`
-	Value    string  `json:"value"`
-	Relative float64 `json:"relative"` // largest difference by the scale of the tensor
-	Operands float64 `json:"operands"` // the most of its operands that were compared
+	Node     string `json:"node"`
+	Value    string `json:"value"`
+	Relative number `json:"relative"` // largest difference by the scale of the tensor; null where one model gives NaN, infinity or another shape
+	Operands number `json:"operands"` // the most of its operands that were compared
 }
 
 func (a *app) diffTraces(ta, tb *berth.Trace, tol conformance.Tolerance) error {
@@ -120,9 +140,17 @@ func (a *app) printRanking(rows []nodeDifference) {
 	t := newTable(a.out, "node", "value", "difference", "of its operands")
 	alignRight(t, 3, 4)
 	for _, r := range rows {
-		t.AppendRow([]any{r.Node, r.Value, fmt.Sprintf("%.3g", r.Relative), fmt.Sprintf("%.3g", r.Operands)})
+		t.AppendRow([]any{r.Node, r.Value, differenceText(r.Relative), differenceText(r.Operands)})
 	}
 	t.Render()
+}
+
+// differenceText prints a difference, which has no number where one model gives NaN, infinity or another shape.
+func differenceText(x number) string {
+	if math.IsInf(float64(x), 0) {
+		return "no number"
+	}
+	return fmt.Sprintf("%.3g", float64(x))
 }
 
 // ranked is how many nodes the ranking lists.
@@ -132,7 +160,7 @@ const ranked = 10
 // model, then outputs by position.
 func firstDifference(ta, tb *berth.Trace, tol conformance.Tolerance) diffJSON {
 	res := diffJSON{}
-	other, relative := map[string]ndarray.Value{}, map[string]float64{}
+	other, relative := map[string]ndarray.Value{}, map[string]number{}
 	for _, s := range tb.Steps {
 		other[s.Value] = s.Data
 	}
@@ -150,7 +178,7 @@ func firstDifference(ta, tb *berth.Trace, tol conformance.Tolerance) diffJSON {
 			row.Operands = max(row.Operands, relative[in])
 		}
 		relative[s.Value] = row.Relative
-		d := conformance.Compare(v, s.Data, byScale(tol, s.Data, v))
+		d := compareModels(s.Data, v, tol)
 		if d != nil {
 			res.Ranking = append(res.Ranking, row)
 		}
@@ -158,7 +186,10 @@ func firstDifference(ta, tb *berth.Trace, tol conformance.Tolerance) diffJSON {
 			res.Value, res.Node, res.Difference = s.Value, s.Node, d.Error()
 		}
 	}
-	growth := func(r nodeDifference) float64 { return r.Relative / (r.Operands + max(tol.Atol, 1e-12)) }
+	finite := func(x number) float64 { return min(float64(x), math.MaxFloat64/2) }
+	growth := func(r nodeDifference) float64 {
+		return finite(r.Relative) / (finite(r.Operands) + max(tol.Atol, 1e-12))
+	}
 	slices.SortStableFunc(res.Ranking, func(x, y nodeDifference) int { return cmp.Compare(growth(y), growth(x)) })
 	res.Ranking = res.Ranking[:min(len(res.Ranking), ranked)]
 	if res.Value != "" {
@@ -170,13 +201,22 @@ func firstDifference(ta, tb *berth.Trace, tol conformance.Tolerance) diffJSON {
 	}
 	for i, o := range ta.Outputs {
 		v := tb.Outputs[i].Data
-		if d := conformance.Compare(v, o.Data, byScale(tol, o.Data, v)); d != nil {
+		if d := compareModels(o.Data, v, tol); d != nil {
 			res.Value, res.Node, res.Difference = o.Value, "the outputs", d.Error()
 			return res
 		}
 	}
 	res.Equal = true
 	return res
+}
+
+// compareModels compares a value of both models. The difference says which model has what.
+func compareModels(inA, inB ndarray.Value, tol conformance.Tolerance) *conformance.Diff {
+	d := conformance.Compare(inB, inA, byScale(tol, inA, inB))
+	if d != nil {
+		d.Whose = [2]string{"in B", "in A"}
+	}
+	return d
 }
 
 // byScale makes the absolute tolerance relative to the largest finite magnitude in two values. Where both are zero it stays.
@@ -201,8 +241,8 @@ func scaleOf(v ndarray.Value) (most float64) {
 	return most
 }
 
-// relativeDifference is the largest difference of two tensors by their scale; at most [math.MaxFloat64].
-func relativeDifference(x, y ndarray.Value) float64 {
+// relativeDifference is the largest difference of two tensors by their scale.
+func relativeDifference(x, y ndarray.Value) number {
 	a, ok1 := x.(*ndarray.Array)
 	b, ok2 := y.(*ndarray.Array)
 	if !ok1 || !ok2 || a.DType != b.DType || a.DType == ndarray.String || a.DType.IsComplex() {
@@ -212,5 +252,5 @@ func relativeDifference(x, y ndarray.Value) float64 {
 	if s := max(scaleOf(x), scaleOf(y)); s > 0 {
 		d /= s
 	}
-	return min(d, math.MaxFloat64)
+	return number(d)
 }

@@ -42,6 +42,7 @@ func TestDiff(t *testing.T) {
 
 	o := fails(t, exitDiffers, []string{"the models differ at value"}, "diff", a, other)
 	assert.Contains(t, o.out, "first difference: value ")
+	assert.Regexp(t, `element \[0,0\] is \S+ in B, \S+ in A \(`, o.out)
 	m = object(t, fails(t, exitDiffers, nil, "diff", a, other, "--json").out, "equal", "compared", "value", "node", "difference", "ranking")
 	assert.Equal(t, false, m["equal"])
 	ok(t, "diff", a, other, "--atol", "1")
@@ -82,6 +83,29 @@ func TestDiffRanking(t *testing.T) {
 		order = append(order, r.Node)
 	}
 	assert.Equal(t, []string{"S", "L", "N"}, order)
-	assert.InDelta(t, 0.5, d.Ranking[0].Relative, 1e-6)
-	assert.InDelta(t, 1e-3, d.Ranking[0].Operands, 1e-6)
+	assert.InDelta(t, 0.5, float64(d.Ranking[0].Relative), 1e-6)
+	assert.InDelta(t, 1e-3, float64(d.Ranking[0].Operands), 1e-6)
+}
+
+// TestDiffSizes: what A leaves open takes the size that B fixes, or one that both run with.
+func TestDiffSizes(t *testing.T) {
+	open := saved(t, `in %x: float32[N,4] %y = Relu(%x) out %y`)
+	for _, other := range []string{
+		`in %x: float32[7,4] %y = Relu(%x) out %y`,
+		`in %x: float32[N,4] const %s: int64[2] = [33, 4] %z = Reshape(%x, %s) %y = Relu(%z) out %y`,
+	} {
+		assert.Contains(t, ok(t, "diff", open, saved(t, other)), "no difference")
+	}
+	fails(t, exitFailed, []string{"x"}, "diff", open, saved(t, `in %x: float32[7,4] %y = Relu(%x) out %y`), "--dim", "N=3")
+}
+
+// TestDiffNotFinite: a NaN in one of the models has no number as a difference.
+func TestDiffNotFinite(t *testing.T) {
+	a := saved(t, `in %x: float32[2,4] const %c: float32[] = -1 %n = Mul(%x, %x) %m = Mul(%n, %c) %y = Abs(%m) out %y`)
+	b := saved(t, `in %x: float32[2,4] const %c: float32[] = -1 %n = Mul(%x, %x) %m = Mul(%n, %c) %y = Sqrt(%m) out %y`)
+	o := fails(t, exitDiffers, nil, "diff", a, b)
+	assert.Contains(t, o.out, "no number")
+	assert.NotContains(t, o.out, "e+308")
+	m := object(t, fails(t, exitDiffers, nil, "diff", a, b, "--json").out)
+	assert.Nil(t, m["ranking"].([]any)[0].(map[string]any)["relative"])
 }

@@ -93,7 +93,7 @@ func (a *app) readFlags(set *pflag.FlagSet) (err error) {
 			return err
 		}
 		if old, twice := a.shapes[name]; twice && !slices.Equal(old, shape) {
-			return usagef("--shape gives %q the shapes %v and %v", name, old, shape)
+			return usagef("--shape gives %q the shapes %s and %s", name, dimsText(old), dimsText(shape))
 		}
 		a.shapes[name] = shape
 	}

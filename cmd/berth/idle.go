@@ -27,11 +27,11 @@ type idleRule struct {
 // given are the flags of a command line.
 type given struct{ c *cobra.Command }
 
-// any reports that one of some flags is given.
+// any reports that one of some flags is given. A switch that is given as it is anyway, --letterbox=false, is not.
 func (g given) any(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		f := g.c.Flags().Lookup(name)
-		return f != nil && f.Changed
+		return f != nil && f.Changed && (f.Value.Type() != "bool" || f.Value.String() != f.DefValue)
 	})
 }
 
@@ -59,7 +59,7 @@ var idleRules = []idleRule{
 	{"bench", func(g given) bool { return g.is("backend", "cuda-sim") }, " with --backend cuda-sim, which has no times", []string{"seconds", "profile", "compare", "tape-machine"}},
 	{"bench", func(g given) bool { return !g.any("compare") }, " without --compare ort", []string{"python"}},
 	{"compare", func(g given) bool { return g.any("train") }, " with --train", []string{"seed", "budget", "capacity", "backend"}},
-	{"compare", func(g given) bool { return g.any("instance") }, " of a bare instance", slices.Concat(without(ofModels, "planner", "parallel-safe"), []string{"data", "backend"})},
+	{"compare", func(g given) bool { return g.any("instance") }, " of a bare instance", slices.Concat(without(ofModels, "planner", "parallel-safe", "max-memory"), []string{"data", "backend"})},
 	{"compare", func(g given) bool { return g.is("backend", "reference") }, " with --backend reference", []string{"optimize-for", "accuracy"}},
 	{"compare", func(g given) bool { return !g.any("run", "tape-machine") }, " without --run or --tape-machine", []string{"seed"}},
 	{command: "inspect", flags: []string{"seed"}},
@@ -127,6 +127,26 @@ func (a *app) checkModels(names []string, models ...*berth.Model) error {
 		}
 	}
 	return usagef("--channel-block has no effect on %s: there is no operator of domain %s", strings.Join(names, " and "), blockedDomain)
+}
+
+// checkUnread refuses inputs for optimize that nothing reads: without a verification they only say which shapes the table is for.
+func (f *optimizeFlags) checkUnread(a *app, m *berth.Model) error {
+	open := func(p berth.Port) bool {
+		shape, given := a.shapes[p.Name]
+		_, known := p.Type.Bind(a.dims).Static()
+		return !(given && len(shape) == p.Type.Rank()) && !known
+	}
+	if !f.noVerify || slices.ContainsFunc(m.Inputs(), open) {
+		return nil
+	}
+	const why = "has no effect with --no-verify: the shapes of all inputs are known"
+	switch {
+	case a.data != "":
+		return usagef("--data %s", why)
+	case len(f.inputs) > 0:
+		return usagef("--input %s", why)
+	}
+	return nil
 }
 
 // checkSeed refuses --seed where all inputs are given.

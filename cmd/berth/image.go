@@ -9,6 +9,7 @@ import (
 	_ "image/png"  // decoder
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -59,7 +60,7 @@ func (f *imageFlags) check(c *cobra.Command, inputs []string) error {
 		return nil
 	}
 	for _, name := range imageOptions {
-		if c.Flags().Changed(name) {
+		if (given{c}).any(name) {
 			return usagef("--%s concerns images: give one by --image FILE", name)
 		}
 	}
@@ -73,9 +74,13 @@ func (f *imageFlags) inputs(m *berth.Model) (specs []string, err error) {
 	for _, file := range f.files {
 		name, path, named := splitInput(m, file)
 		if named {
-			if _, err := inputPort(m, name); err == nil {
+			_, err := inputPort(m, name)
+			if err == nil {
 				specs = append(specs, name+"="+path)
 				continue
+			}
+			if _, missing := os.Stat(file); missing != nil { // else the sign is of the file's name
+				return nil, usagef("--image %s: %w", file, err)
 			}
 		}
 		var takes []string

@@ -61,6 +61,7 @@ type inspectJSON struct {
 	Dynamic   []dynamicJSON    `json:"dynamic"`
 	Device    *placementJSON   `json:"device,omitempty"` // with --backend of a device
 	Warnings  []string         `json:"warnings,omitempty"`
+	advice    string           // on Unsized
 }
 
 type portJSON struct {
@@ -119,6 +120,7 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if a.json {
 		return a.printJSON(res)
 	}
+	res.advice = a.sizeAdvice(m, have)
 	a.printInspect(res)
 	return nil
 }
@@ -286,7 +288,7 @@ func (a *app) printInspect(r inspectJSON) {
 	t.Render()
 	a.printf("\n%d nodes, weights %s, %s FLOPs, arena %s (lower bound %s)\n\n", r.Nodes, bytesText(r.Weights), countText(r.FLOPs), bytesText(r.Arena), bytesText(r.Bound))
 	if r.Unsized > 0 {
-		a.printf("%s\n\n", unsizedText(r.Unsized))
+		a.printf("%s\n\n", unsizedText(r.Unsized, r.advice))
 	}
 	if r.Copied > 0 {
 		a.printf("loops: one iteration copies up to %s\n\n", bytesText(r.Copied))

@@ -71,7 +71,7 @@ func TestDeclaredZero(t *testing.T) {
 	for _, port := range []string{"inputs", "outputs"} {
 		assert.Equal(t, "float32[0,3]", object(t, ok(t, "inspect", path, "--json"))[port].([]any)[0].(map[string]any)["type"])
 	}
-	assert.Contains(t, ok(t, "run", path), "float32[0 3]")
+	assert.Contains(t, ok(t, "run", path), "float32[0,3]")
 	fails(t, exitUsage, []string{"--shape x: the input is float32[0,3]"}, "run", path, "--shape", "x=2x3")
 }
 

@@ -161,7 +161,7 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	if err := a.readInputs(m, f.inputs, new(imageFlags), have); err != nil {
 		return err
 	}
-	if err := cmp.Or(a.checkGiven(m, have), a.checkSeed(m, have)); err != nil {
+	if err := cmp.Or(a.checkGiven(m, have), a.checkSeed(m, have), f.checkUnread(a, m)); err != nil {
 		return err
 	}
 	res := optimizeJSON{Model: model, Output: output}
@@ -380,7 +380,7 @@ func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags) (
 	if f.noPlan {
 		return meta, nil
 	}
-	opts := []berth.Option{berth.WithMaxMemory(int64(a.memory))} // for one thread, so that the bytes do not depend on --threads
+	opts := []berth.Option{berth.WithMaxMemory(int64(a.memory)), berth.WithPlanner(a.planner)} // for one thread, so that the bytes do not depend on --threads
 	if a.parallelSafe {
 		opts = append(opts, berth.WithParallelSafe())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 // planRow is one row of a comparison, in every form it is printed in.
@@ -110,6 +111,7 @@ type shown struct {
 	moved    bool // the default order is not the file's
 	ordered  bool // some row has a bound over all orders
 	budget   time.Duration
+	advice   string // on values without a size
 }
 
 func ofModel(s shown) bool { return !s.instance }
@@ -215,9 +217,23 @@ func (c *column) cell(r *planRow) string {
 	return c.text(r)
 }
 
-// unsizedText says what figures leave out.
-func unsizedText(values int) string {
-	return fmt.Sprintf("%d values have a size that is known only while running: they are not in these figures; give shapes with --shape, --dim or --data.", values)
+// unsizedText says what figures leave out, and what makes it known.
+func unsizedText(values int, advice string) string {
+	return fmt.Sprintf("%d values have a size that is known only while running: they are not in these figures%s.", values, advice)
+}
+
+// sizeAdvice says which flags make the shapes of inputs known that are open; "" if none is.
+func (a *app) sizeAdvice(m *berth.Model, have map[string]ndarray.Value) string {
+	for _, p := range m.Inputs() {
+		if _, known := p.Type.Bind(a.dims).Static(); known || have[p.Name] != nil || a.shapes[p.Name] != nil {
+			continue
+		}
+		if a.data == "" {
+			return "; give shapes with --shape, --dim or --data"
+		}
+		return "; give shapes with --shape or --dim"
+	}
+	return ""
 }
 
 // print prints the table for people and explains it.
@@ -229,7 +245,7 @@ func (rows planRows) print(w io.Writer, s shown) {
 		cut = cut || r.Cut
 	}
 	if dynamic > 0 {
-		fmt.Fprintln(w, unsizedText(dynamic))
+		fmt.Fprintln(w, unsizedText(dynamic, s.advice))
 	}
 	if s.ordered {
 		fmt.Fprintln(w, "over bound: above what this order needs at least; over all orders: above what no order of the nodes can do without.")

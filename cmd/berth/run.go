@@ -184,7 +184,7 @@ func (a *app) printRun(model string, outs []outputJSON, top bool) error {
 	}
 	t := newTable(a.out, "output", "type", "min", "max", "mean", "NaN", "Inf", "first values")
 	for _, o := range outs {
-		t.AppendRow([]any{o.Name, fmt.Sprintf("%s%v", o.Type, o.Shape), short(o.Min), short(o.Max), short(o.Mean), o.NaN, o.Inf, firstText(o)})
+		t.AppendRow([]any{o.Name, o.Type + dimsText(o.Shape), short(o.Min), short(o.Max), short(o.Mean), o.NaN, o.Inf, firstText(o)})
 	}
 	t.Render()
 	if top {
@@ -192,6 +192,9 @@ func (a *app) printRun(model string, outs []outputJSON, top bool) error {
 	}
 	return nil
 }
+
+// dimsText prints a shape as types do: [1,3,224].
+func dimsText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", ",") }
 
 func short(v number) string { return fmt.Sprintf("%.5g", float64(v)) }
 

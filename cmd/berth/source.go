@@ -187,12 +187,12 @@ func (a *app) checkGiven(m *berth.Model, in map[string]ndarray.Value) error {
 // contradiction reports --shape and --dim that give an input another shape than that of the value given.
 func (a *app) contradiction(p berth.Port, shape []int) error {
 	if want, given := a.shapes[p.Name]; given && !slices.Equal(want, shape) {
-		return usagef("--shape %s contradicts the input given, whose shape is %v", shapesText(a.shapes, []string{p.Name}, ""), shape)
+		return usagef("--shape %s contradicts the input given, whose shape is %s", shapesText(a.shapes, []string{p.Name}, ""), dimsText(shape))
 	}
 	for i, d := range p.Type.Shape {
 		symbol, named := d.SymbolName()
 		if n, given := a.dims[symbol]; named && given && i < len(shape) && int64(shape[i]) != n {
-			return usagef("--dim %s=%d contradicts the input %q given, whose shape is %v", symbol, n, p.Name, shape)
+			return usagef("--dim %s=%d contradicts the input %q given, whose shape is %s", symbol, n, p.Name, dimsText(shape))
 		}
 	}
 	return nil
@@ -224,7 +224,7 @@ func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[st
 		shape, ok := shapes[in.Name]
 		if !ok {
 			if shape, ok = openAsOne(in.Type); !ok {
-				return nil, usagef("input %q is %s: give it with --input %s=FILE or its shape with --shape", in.Name, in.Type, in.Name)
+				return nil, usagef("input %q is %s: give %sits shape with --shape", in.Name, in.Type, a.inputAdvice(in.Name))
 			}
 		}
 		v, err := randomArray(a.ctx, in.Type.DType, shape, uint64(a.seed), uint64(i))
@@ -234,6 +234,17 @@ func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[st
 		out[in.Name] = v
 	}
 	return out, nil
+}
+
+// inputAdvice says which flags of the command give the value of an input, as far as they are not given already; "" if none does.
+func (a *app) inputAdvice(name string) string {
+	switch {
+	case a.has["input"]:
+		return fmt.Sprintf("it with --input %s=FILE or ", name)
+	case a.has["data"] && a.data == "":
+		return "it with --data or "
+	}
+	return ""
 }
 
 // openAsOne gives unknown dimensions the size 1.

@@ -66,7 +66,7 @@ func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
 // that an input does not take. The target is checked against the step.
 func (d *examples) check(p berth.Port, name string, h npy.Header) error {
 	if len(h.Shape) == 0 || d.count >= 0 && h.Shape[0] != d.count {
-		return fmt.Errorf("the first dimension of every array must count the same examples; %q has shape %v", name, h.Shape)
+		return fmt.Errorf("the first dimension of every array must count the same examples; %q has shape %s", name, dimsText(h.Shape))
 	}
 	d.count = h.Shape[0]
 	t := p.Type
@@ -75,7 +75,7 @@ func (d *examples) check(p berth.Port, name string, h npy.Header) error {
 	}
 	t.Shape = append([]ssa.Dim{ssa.D(int64(d.count))}, t.Shape[1:]...)
 	if p.Type = t; h.DType != t.DType || !fits(p, h.Shape) {
-		return fmt.Errorf("array %q is %s of shape %v, examples for the input are %s", name, h.DType, h.Shape, t)
+		return fmt.Errorf("array %q is %s of shape %s, examples for the input are %s", name, h.DType, dimsText(h.Shape), t)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (d *examples) fit(ports []berth.Port) error {
 		}
 		shape, _ := p.Type.Static()
 		if a.DType != p.Type.DType || !slices.Equal(shape, d.one(a)) {
-			return fmt.Errorf("array %q is %s of examples of shape %v; a step takes %s", p.Name, a.DType, a.Shape[1:], p.Type)
+			return fmt.Errorf("array %q is %s of examples of shape %s; a step takes %s", p.Name, a.DType, dimsText(a.Shape[1:]), p.Type)
 		}
 		x, err := ndarray.New(a.DType, shape...)
 		if err != nil {

@@ -222,7 +222,7 @@ func TestNonFinite(t *testing.T) {
 	assert.EqualValues(t, -4, o["min"])
 	assert.Equal(t, []any{nil, nil, -1.0, -2.0, nil, -4.0}, o["first"])
 	text := ok(t, "run", path, "--input", "x="+npyFile(t, []int{2, 3}, nan, nan, nan, nan, nan, nan))
-	assert.Regexp(t, `float32\[2 3\] +NaN +NaN +NaN +6 +0 +NaN`, text)
+	assert.Regexp(t, `float32\[2,3\] +NaN +NaN +NaN +6 +0 +NaN`, text)
 
 	a := ndarray.Must(ndarray.Float32, 2, 3)
 	a.SetFloat(4, math.NaN())
@@ -335,7 +335,7 @@ func TestNothingIgnored(t *testing.T) {
 	}{
 		{"given twice", []string{"compare", path, "--planner", "auto", "--planner", "pool"}},
 		{"given twice", []string{"optimize", path, "-o", out, "-o", out}},
-		{`"ids" the shapes [1 2] and [1 3]`, []string{"run", path, "--shape", "ids=1x2", "--shape", "ids=1x3"}},
+		{`"ids" the shapes [1,2] and [1,3]`, []string{"run", path, "--shape", "ids=1x2", "--shape", "ids=1x3"}},
 		{`"batch" the sizes 1 and 2`, []string{"run", path, "--dim", "batch=1", "--dim", "batch=2"}},
 		{`makes "batch" 2, another`, []string{"run", path, "--shape", "ids=1x2", "--shape", "past=2x3"}},
 		{`makes "batch" 2, another`, []string{"run", path, "--dim", "batch=1", "--shape", "past=2x3"}},
@@ -387,10 +387,19 @@ func TestNothingIgnored(t *testing.T) {
 		{`input "x" is given twice`, []string{"run", saved(t, linear), "--input", "x=" + npyFile(t, []int{2, 4}), "--input", writeTemp(t, t.TempDir(), "a.npz", npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 2, 4)}))}},
 		{"no array in it has the name of an input; the inputs are x, the arrays y", []string{"run", saved(t, linear), "--input", writeTemp(t, t.TempDir(), "a.npz", npzBytes(t, map[string]*ndarray.Array{"y": ndarray.Must(ndarray.Float32, 2, 4)}))}},
 		{"--top has no effect", []string{"run", saved(t, `in %x: float32[2] %y = ReduceMax(%x) [keepdims=0] out %y`), "--top", "1"}},
+		{"--data has no effect with --no-verify", []string{"optimize", withSet, "-o", out, "--no-verify", "--data", data, "--dim", "N=2"}},
+		{"--input has no effect with --no-verify", []string{"optimize", exported(t, "mlp"), "-o", out, "--no-verify", "--no-compare", "--no-plan", "--input", "x=1"}},
+		{`no input "q"; the inputs are x`, []string{"run", exported(t, "mlp"), "--image", "q=cat.png"}},
+		{"--letterbox concerns images", []string{"run", "builtin:mlp", "--letterbox"}},
+		{"--poison", []string{"verify", withSet, "--poison=maybe"}},
 		{"--only nothing", []string{"verify", withSet, "--only", "nothing"}},
 	} {
 		o := fails(t, exitUsage, []string{c.says}, c.args...)
 		assert.Empty(t, o.out)
+	}
+	for _, args := range [][]string{{"run", "builtin:mlp", "--letterbox=false", "--crop=false"}, {"optimize", withSet, "-o", out, "--keep-io=false", "--no-compare"},
+		{"optimize", withSet, "-o", out, "--no-verify=false", "--rtol", "0.1", "--no-compare"}, {"models", "--parallel-safe=false"}} {
+		ok(t, args...)
 	}
 	o := cli(t, "optimize", path, "-o", out, "--no-compare", "--unroll-loops")
 	assert.Contains(t, o.err, "--unroll-loops: no loop has a known number of iterations")
@@ -557,4 +566,41 @@ func TestOptimizeCorrected(t *testing.T) {
 			assert.Equal(t, c.want != nil, strings.Contains(ok(t, "optimize", path, "-o", path+".opt", "--no-compare"), "corrected: "))
 		})
 	}
+}
+
+// TestAdvice: what is advised is what the command takes, and is not given already.
+func TestAdvice(t *testing.T) {
+	names, masked := saved(t, `in %s: string[N] %y = Identity(%s) out %y`), saved(t, `in %x: float32[N,4] %i = NonZero(%x) %y = Abs(%i) out %y`)
+	data := dataSet(t, ndarray.Must(ndarray.Float32, 2, 4))
+	path := filepath.Join(filepath.Dir(data), "model.onnx")
+	require.NoError(t, os.Rename(masked, path))
+	fails(t, exitUsage, []string{"give it with --input s=FILE or its shape"}, "run", names)
+	for _, c := range []string{"bench", "compare"} {
+		args := []string{c, names}
+		if c == "compare" {
+			args = append(args, "--run")
+		}
+		o := fails(t, exitUsage, []string{"give it with --data or its shape"}, args...)
+		assert.NotContains(t, o.err, "--input")
+	}
+	assert.Contains(t, ok(t, "inspect", path), "give shapes with --shape, --dim or --data.")
+	for _, c := range []string{"inspect", "compare"} {
+		out := ok(t, c, path, "--data", data)
+		assert.Contains(t, out, "they are not in these figures.")
+		assert.NotContains(t, out, "give shapes")
+	}
+}
+
+// TestPlannerOfTheKeptPlan: the plan that optimize keeps is that of --planner.
+func TestPlannerOfTheKeptPlan(t *testing.T) {
+	plan := func(args ...string) string {
+		out := filepath.Join(t.TempDir(), "o.onnx")
+		ok(t, append([]string{"optimize", "builtin:unet", "-o", out, "--no-verify", "--no-compare"}, args...)...)
+		m, err := berth.Open(out)
+		require.NoError(t, err)
+		defer m.Close()
+		return m.Metadata().Properties[berth.PlanKey]
+	}
+	assert.NotEmpty(t, plan())
+	assert.NotEqual(t, plan(), plan("--planner", "naive"))
 }

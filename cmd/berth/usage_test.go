@@ -132,6 +132,9 @@ func TestNoModel(t *testing.T) {
 	fails(t, exitFailed, []string{"--data " + dir, "no input_0.pb"}, "run", exported(t, "mlp"), "--data", dir)
 	fails(t, exitFailed, []string{"--max-memory"}, "run", exported(t, "mlp"), "--max-memory", "1B")
 	fails(t, exitModel, []string{"no such file"}, "compare", "--instance", missing)
+	instance := filepath.Join(dir, "i.csv")
+	require.NoError(t, os.WriteFile(instance, []byte("id,lower,upper,size\na,0,1,64\n"), 0o644))
+	fails(t, exitFailed, []string{"i.csv", "--max-memory"}, "compare", "--instance", instance, "--max-memory", "1B")
 	fails(t, exitModel, []string{text}, "compare", "--instance", text)
 	fails(t, exitModel, []string{"second"}, "diff", "builtin:mlp", filepath.Join(dir, "second"))
 }

@@ -31,7 +31,7 @@ func (a *app) verifyCmd() *cobra.Command {
 	c := &cobra.Command{Use: "verify PATH...", Short: "Run ONNX test folders and compare outputs",
 		Long: "Verify runs every case below the given folders, .tar.gz archives or model files (model.onnx with\n" +
 			"test_data_set_* beside it) and compares the outputs with the recorded ones. It prints a line per\n" +
-			"failure and last 'N passed, N failed, N skipped'. --planner all repeats with every planner. --backend reference\n" +
+			"failure and last 'N passed, N failed, N skipped; N data sets run'. --planner all repeats with every planner. --backend reference\n" +
 			"runs the graph as written, without passes. The tolerance is the same for 16-bit floats: recorded outputs do not\n" +
 			"say how much rounding is in them, which optimize measures by running the original in float32. For models that compute in\n" +
 			"float16 or bfloat16 give --rtol and --atol of a few units of rounding (2^-11 or 2^-8).",
@@ -53,7 +53,7 @@ func (a *app) verifyCmd() *cobra.Command {
 }
 
 // tally counts outcomes.
-type tally struct{ passed, failed, skipped, badModel int }
+type tally struct{ passed, failed, skipped, badModel, sets int }
 
 func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	if err := a.checkChoices(true); err != nil {
@@ -104,7 +104,7 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 	for _, c := range cases {
 		for _, pl := range planners {
 			bar.step(c.Name)
-			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f)
+			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f, &n.sets)
 			err := conformance.Verify(a.memory.In(ctx), c, prepare, f.tolerance)
 			if ctx.Err() != nil {
 				return n, lines
@@ -147,11 +147,11 @@ func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
 		}
 	}
 	if a.json {
-		if err := a.printJSON(map[string]any{"passed": n.passed, "failed": n.failed, "skipped": n.skipped}); err != nil {
+		if err := a.printJSON(map[string]any{"passed": n.passed, "failed": n.failed, "skipped": n.skipped, "data_sets": n.sets}); err != nil {
 			return err
 		}
 	} else {
-		a.printf("%d passed, %d failed, %d skipped\n", n.passed, n.failed, n.skipped)
+		a.printf("%d passed, %d failed, %d skipped; %d data sets run\n", n.passed, n.failed, n.skipped, n.sets)
 	}
 	switch {
 	case n.failed == 0:
@@ -162,14 +162,15 @@ func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
 	return differs(fmt.Errorf("%d of %d cases failed", n.failed, n.passed+n.failed))
 }
 
-// prepareCase opens a case's model and compiles it for each data set's shapes.
-func (a *app) prepareCase(opts []berth.Option, f verifyFlags) conformance.Prepare {
+// prepareCase opens a case's model and compiles it for each data set's shapes. It counts the sets.
+func (a *app) prepareCase(opts []berth.Option, f verifyFlags, sets *int) conformance.Prepare {
 	return func(ctx context.Context, c *conformance.Case) (conformance.Runner, func() error, error) {
 		m, err := a.openCase(c)
 		if err != nil {
 			return nil, nil, err
 		}
 		run := func(ctx context.Context, in []conformance.Named) ([]conformance.Named, error) {
+			*sets++
 			return a.runCase(ctx, m, in, opts, f)
 		}
 		return run, m.Close, nil

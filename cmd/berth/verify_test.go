@@ -46,19 +46,19 @@ func TestVerify(t *testing.T) {
 	for _, name := range []string{"mlp", "if-nested", "heads"} {
 		recorded(t, dir, name, 0)
 	}
-	assert.Equal(t, "3 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir))
-	m := object(t, ok(t, "verify", dir, "--json"), "passed", "failed", "skipped")
-	assert.Equal(t, map[string]any{"passed": 3.0, "failed": 0.0, "skipped": 0.0}, m)
-	assert.Equal(t, "1 passed, 0 failed, 0 skipped\n", ok(t, "verify", filepath.Join(dir, "mlp", "model.onnx")))
-	assert.Equal(t, "1 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir, "--only", "if-"))
-	assert.Equal(t, "3 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir, "--optimized", "--check"))
+	assert.Equal(t, "3 passed, 0 failed, 0 skipped; 3 data sets run\n", ok(t, "verify", dir))
+	m := object(t, ok(t, "verify", dir, "--json"), "passed", "failed", "skipped", "data_sets")
+	assert.Equal(t, map[string]any{"passed": 3.0, "failed": 0.0, "skipped": 0.0, "data_sets": 3.0}, m)
+	assert.Equal(t, "1 passed, 0 failed, 0 skipped; 1 data sets run\n", ok(t, "verify", filepath.Join(dir, "mlp", "model.onnx")))
+	assert.Equal(t, "1 passed, 0 failed, 0 skipped; 1 data sets run\n", ok(t, "verify", dir, "--only", "if-"))
+	assert.Equal(t, "3 passed, 0 failed, 0 skipped; 3 data sets run\n", ok(t, "verify", dir, "--optimized", "--check"))
 
-	assert.Equal(t, "3 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir, "--backend", "reference"))
+	assert.Equal(t, "3 passed, 0 failed, 0 skipped; 3 data sets run\n", ok(t, "verify", dir, "--backend", "reference"))
 	fails(t, exitUsage, []string{`no backend "tpu"`}, "verify", dir, "--backend", "tpu")
 
 	list := filepath.Join(t.TempDir(), "list.txt")
 	want := 3 * len(berth.Planners())
-	assert.Equal(t, fmt.Sprintf("%d passed, 0 failed, 0 skipped\n", want), ok(t, "verify", dir, "--planner", "all", "--list", list))
+	assert.Equal(t, fmt.Sprintf("%d passed, 0 failed, 0 skipped; %d data sets run\n", want, want), ok(t, "verify", dir, "--planner", "all", "--list", list))
 	lines, err := os.ReadFile(list)
 	require.NoError(t, err)
 	assert.Equal(t, want, strings.Count(string(lines), "\n"))
@@ -72,14 +72,14 @@ func TestVerifyDiffers(t *testing.T) {
 	recorded(t, dir, "if-pass", 0.5)
 	list := filepath.Join(t.TempDir(), "list.txt")
 	o := fails(t, exitDiffers, []string{"FAIL if-pass", `output "y"`, "1 of 2 cases failed"}, "verify", dir, "--list", list)
-	assert.Equal(t, "1 passed, 1 failed, 0 skipped\n", o.out)
+	assert.Equal(t, "1 passed, 1 failed, 0 skipped; 2 data sets run\n", o.out)
 	lines, err := os.ReadFile(list)
 	require.NoError(t, err)
 	assert.Contains(t, string(lines), "PASS mlp\n")
 	assert.Contains(t, string(lines), "FAIL if-pass: ")
 
 	o = fails(t, exitDiffers, nil, "verify", dir, "--json")
-	assert.Equal(t, map[string]any{"passed": 1.0, "failed": 1.0, "skipped": 0.0}, object(t, o.out))
+	assert.Equal(t, map[string]any{"passed": 1.0, "failed": 1.0, "skipped": 0.0, "data_sets": 2.0}, object(t, o.out))
 	ok(t, "verify", dir, "--atol", "1")
 	writeTemp(t, filepath.Join(dir, "if-pass"), "tolerance.json", []byte(`{"rtol": 0, "atol": 1, "why": "spoiled on purpose"}`))
 	ok(t, "verify", dir)
@@ -98,4 +98,18 @@ func TestVerifyBadModel(t *testing.T) {
 	fails(t, exitModel, []string{"nothing"}, "verify", filepath.Join(dir, "nothing"))
 	empty := t.TempDir()
 	fails(t, exitModel, []string{empty}, "verify", empty)
+}
+
+// TestSurplusFiles: files of a data set that belong to no input or output are errors, not left out.
+func TestSurplusFiles(t *testing.T) {
+	for _, file := range []string{"input_1.pb", "output_1.pb", "input_01.pb", "input_x.pb", "output_-1.pb"} {
+		dir := t.TempDir()
+		recorded(t, dir, "mlp", 0)
+		set := filepath.Join(dir, "mlp", "test_data_set_0")
+		writeTemp(t, set, file, tensorBytes(t, "", ndarray.Must(ndarray.Float32, 1)))
+		fails(t, exitDiffers, []string{file}, "verify", dir)
+		if !strings.HasPrefix(file, "output_1") {
+			fails(t, exitFailed, []string{"--data", file}, "run", filepath.Join(dir, "mlp", "model.onnx"), "--data", set)
+		}
+	}
 }

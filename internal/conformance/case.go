@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"path"
 	"path/filepath"
@@ -222,9 +223,14 @@ func (c *Case) setFiles(name string) (map[string]map[int]string, error) {
 	byKind := map[string]map[int]string{"input": {}, "output": {}}
 	for _, e := range list {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(e.Name(), ".pb"), "_")
-		if i, err := strconv.Atoi(rest); err == nil && byKind[kind] != nil && path.Ext(e.Name()) == ".pb" {
-			byKind[kind][i] = path.Join(name, e.Name())
+		if byKind[kind] == nil || path.Ext(e.Name()) != ".pb" {
+			continue
 		}
+		i, err := strconv.Atoi(rest)
+		if err != nil || i < 0 || strconv.Itoa(i) != rest {
+			return nil, fmt.Errorf("%s: files of a data set are named %s_0.pb, %s_1.pb and so on", path.Join(name, e.Name()), kind, kind)
+		}
+		byKind[kind][i] = path.Join(name, e.Name())
 	}
 	return byKind, nil
 }
@@ -240,6 +246,11 @@ func (c *Case) inputs(ctx context.Context, sig *Signature, files map[int]string)
 }
 
 func (c *Case) values(ctx context.Context, infos []*onnxwire.ValueInfo, files map[int]string) ([]Named, error) {
+	for _, i := range slices.Sorted(maps.Keys(files)) {
+		if i >= len(infos) {
+			return nil, fmt.Errorf("case %s: %s: the model has no input or output of that number, there are %d; remove the file", c.Name, files[i], len(infos))
+		}
+	}
 	out := make([]Named, len(infos))
 	for i, info := range infos {
 		out[i].Name = info.Name

@@ -14,13 +14,16 @@ import (
 // Diff says how two values differ.
 type Diff struct {
 	Where      string  // place inside containers, "" for a plain tensor: "[2]", ".keys"
-	Reason     string  // what differs, when it is not elements: kind, element type, shape, length
+	Verb       string  // "is" a value of a type, "has" so many members: what differs when it is not elements
 	Index      []int   // first element that differs
-	Want, Got  string  // that element
+	Want, Got  string  // that element, or the type or number
 	MaxAbs     float64 // largest absolute difference of any element
 	MaxRel     float64 // largest difference relative to the wanted element
 	Mismatched int     // elements out of tolerance
 	Total      int     // elements compared
+
+	// Whose says whose the two values are, "in B" and "in A": the one compared, then the other. Empty where the other is what is wanted.
+	Whose [2]string
 }
 
 // Error prints the difference on one line.
@@ -29,12 +32,19 @@ func (d *Diff) Error() string {
 	if d.Where != "" {
 		at = d.Where + ": "
 	}
-	if d.Reason != "" {
-		return at + d.Reason
+	both := fmt.Sprintf("%s, want %s", d.Got, d.Want)
+	if d.Whose[0] != "" {
+		both = fmt.Sprintf("%s %s, %s %s", d.Got, d.Whose[0], d.Want, d.Whose[1])
 	}
-	return fmt.Sprintf("%selement %v is %s, want %s (%d of %d elements differ, largest difference %.3g, relative %.3g)",
-		at, d.Index, d.Got, d.Want, d.Mismatched, d.Total, d.MaxAbs, d.MaxRel)
+	if d.Verb != "" {
+		return at + d.Verb + " " + both
+	}
+	return fmt.Sprintf("%selement %s is %s (%d of %d elements differ, largest difference %.3g, relative %.3g)",
+		at, listText(d.Index), both, d.Mismatched, d.Total, d.MaxAbs, d.MaxRel)
 }
+
+// listText prints a shape or an index as types print shapes: [1,2].
+func listText(list []int) string { return strings.ReplaceAll(fmt.Sprint(list), " ", ",") }
 
 // Compare returns nil if got is what was wanted: the same kind, element type and
 // shape; floats within the tolerance (NaN equals NaN, infinities equal
@@ -43,7 +53,7 @@ func (d *Diff) Error() string {
 func Compare(got, want ndarray.Value, tol Tolerance) *Diff { return compareAt("", got, want, tol) }
 
 func compareAt(where string, got, want ndarray.Value, tol Tolerance) *Diff {
-	other := &Diff{Where: where, Reason: fmt.Sprintf("is %s, want %s", kindOf(got), kindOf(want))}
+	other := &Diff{Where: where, Verb: "is", Got: kindOf(got), Want: kindOf(want)}
 	if isNone(want) && isNone(got) {
 		return nil
 	} else if isNone(want) || isNone(got) {
@@ -117,7 +127,7 @@ func inOrder(a, keys *ndarray.Array) *ndarray.Array {
 
 func compareSequences(where string, got, want *ndarray.Sequence, tol Tolerance) *Diff {
 	if len(got.Items) != len(want.Items) {
-		return &Diff{Where: where, Reason: fmt.Sprintf("has %d members, want %d", len(got.Items), len(want.Items))}
+		return &Diff{Where: where, Verb: "has", Got: fmt.Sprint(len(got.Items), " members"), Want: fmt.Sprint(len(want.Items))}
 	}
 	for i := range want.Items {
 		if d := compareAt(fmt.Sprintf("%s[%d]", where, i), got.Items[i], want.Items[i], tol); d != nil {
@@ -129,7 +139,7 @@ func compareSequences(where string, got, want *ndarray.Sequence, tol Tolerance) 
 
 func compareSparse(where string, got, want *ndarray.Sparse, tol Tolerance) *Diff {
 	if !slices.Equal(got.Shape, want.Shape) {
-		return &Diff{Where: where, Reason: fmt.Sprintf("has shape %v, want %v", got.Shape, want.Shape)}
+		return &Diff{Where: where, Verb: "has shape", Got: listText(got.Shape), Want: listText(want.Shape)}
 	}
 	if d := compareArrays(where+".indices", got.Indices, want.Indices, tol); d != nil {
 		return d
@@ -161,7 +171,7 @@ func kindOf(v ndarray.Value) string {
 
 func compareArrays(where string, got, want *ndarray.Array, tol Tolerance) *Diff {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-		return &Diff{Where: where, Reason: fmt.Sprintf("is %s, want %s", got, want)}
+		return &Diff{Where: where, Verb: "is", Got: got.String(), Want: want.String()}
 	}
 	d := &Diff{Where: where, Total: want.Len()}
 	within := closeness(want.DType, tol)

@@ -56,7 +56,7 @@ func TestCompare(t *testing.T) {
 		{"bfloat16, three units", brain(0x3f83), brain(0x3f80), "want 1"},
 		{"complex", ndarray.Of([]complex64{3 + 4i}, 1), ndarray.Of([]complex64{3 + 4.1i}, 1), "want (3+4.09"},
 		{"empty", f32(), f32(), ""},
-		{"position", ndarray.Of([]float32{1, 2, 3, 4, 5, 6}, 2, 3), ndarray.Of([]float32{1, 2, 3, 4, 0, 6}, 2, 3), "element [1 1] is 5, want 0"},
+		{"position", ndarray.Of([]float32{1, 2, 3, 4, 5, 6}, 2, 3), ndarray.Of([]float32{1, 2, 3, 4, 0, 6}, 2, 3), "element [1,1] is 5, want 0"},
 		{"sequence", seq(one, f32(2)), seq(one, f32(3)), "[1]: element [0] is 2, want 3"},
 		{"sequence length", seq(one), seq(one, one), "has 1 members, want 2"},
 		{"sequence in optional", &ndarray.Optional{Value: seq(one)}, &ndarray.Optional{Value: seq(f32(4))}, "[0]: element [0] is 1, want 4"},

@@ -100,7 +100,7 @@ func compareSet(got []Named, set *Set, tol Tolerance, random bool) (output strin
 		}
 		if random {
 			if g, w := kindOf(got[i].Value), kindOf(want.Value); g != w {
-				return want.Name, &Diff{Reason: fmt.Sprintf("is %s, want %s", g, w)}
+				return want.Name, &Diff{Verb: "is", Got: g, Want: w}
 			}
 			continue
 		}
