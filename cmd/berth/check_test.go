@@ -62,6 +62,7 @@ func TestWithinRounding(t *testing.T) {
 // TestVerification compares a model with another one that plays the optimized form, which is wrong in a way that random
 // inputs around 1 do not show.
 func TestVerification(t *testing.T) {
+	const steps = `const %s: float32[] = 0.01 const %z: uint8[] = 128 %q = QuantizeLinear(%a, %s, %z) %y = DequantizeLinear(%q, %s, %z) out %y`
 	const flag = `in %x: float32[N] in %c: bool[] `
 	const length = `in %x: float32[N] %s = Shape(%x) const %seven: int64[1] = [7] %d = Equal(%s, %seven) %c = Squeeze(%d) `
 	const branches = `%y = If(%c | %x) {
@@ -90,6 +91,10 @@ func TestVerification(t *testing.T) {
 			other: `in %x: float32[64] %y = Identity(%x) out %y`, verified: true},
 		{name: "more arithmetic than float64 is worth", model: `in %x: float32[1300,1300] const %w: float32[1300,1300] = splat 0.1 %y = MatMul(%x, %w) out %y`,
 			other: `in %x: float32[1300,1300] const %w: float32[1300,1300] = splat 0.100001 %y = MatMul(%x, %w) out %y`, verified: true, untested: true},
+		{name: "another side of steps", model: `in %x: float32[100000] const %k: float32[] = 0.3 %a = Mul(%x, %k) ` + steps,
+			other: `in %x: float32[100000] const %k: float32[] = 0.1 const %l: float32[] = 3 %b = Mul(%x, %k) %a = Mul(%b, %l) ` + steps, verified: true},
+		{name: "too many steps", model: `in %x: float32[100000] const %k: float32[] = 0.3 %a = Mul(%x, %k) ` + steps,
+			other: `in %x: float32[100000] const %k: float32[] = 0.3001 %a = Mul(%x, %k) ` + steps},
 		{name: "an empty batch", model: `in %x: float32[N,S,2] %y = Flatten(%x) out %y`,
 			other: `in %x: float32[N,S,2] %s = Shape(%x) [start=1, end=2] const %t: int64[1] = [2] %m = Mul(%s, %t) const %r: int64[1] = [-1] %u = Concat(%r, %m) [axis=0] %y = Reshape(%x, %u) out %y`},
 		{name: "a branch that no input takes", model: length + branches, other: length + branches, verified: true, notRun: `then_branch of If "y"`},

@@ -77,15 +77,31 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 const mostDerived = 200
 
 // withDerivedSizes calls use with sizes that the model itself names ([trial.Sizes]): one open dimension after the other, or all but those of batches, takes
-// the size with which the model fails later than before, until a call succeeds.
-func (a *app) withDerivedSizes(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, use attempt) error {
-	shapes := a.bindShapes(m, have)
-	a.growOpen(m, shapes, have, tried[2], false)
-	err, calls := a.attempt(m, shapes, have, use), 1
-	for better := true; better && err != nil && ctx.Err() == nil; {
+// the size with which the model fails later than before, until a call succeeds. Where none does it starts again from batches of more than one.
+func (a *app) withDerivedSizes(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, use attempt) (err error) {
+	calls := 0
+	for _, alike := range []bool{false, true} {
+		shapes := a.bindShapes(m, have)
+		a.growOpen(m, shapes, have, tried[2], false)
+		for _, p := range a.openPlaces(m, have, shapes) {
+			if alike {
+				shapes = a.withSize(m, have, shapes, p, tried[2])
+			}
+		}
+		if err = a.climb(ctx, m, have, shapes, use, &calls); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// climb calls use with sizes derived from those of a start and the errors of the calls before.
+func (a *app) climb(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, shapes map[string][]int, use attempt, calls *int) error {
+	err := a.attempt(m, shapes, have, use)
+	for better := true; better && err != nil; {
 		better = false
 		for _, next := range a.derived(m, shapes, have, err) {
-			if calls++; calls > mostDerived || ctx.Err() != nil {
+			if *calls++; *calls > mostDerived || ctx.Err() != nil {
 				return err
 			}
 			got := a.attempt(m, next, have, use)

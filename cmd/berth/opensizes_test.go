@@ -34,6 +34,8 @@ func TestOpenSizes(t *testing.T) {
 		{name: "positions of an image's squares", graph: `in %x: float32[N,3,H,W] const %k: float32[8,3,16,16] = splat 0.1 const %e: float32[8,50] = splat 1 const %c: float32[1,1,8] = splat 1
 			%a = Conv(%x, %k) [strides=[16, 16]] const %s: int64[3] = [0, 8, -1] %b = Reshape(%a, %s) %t = Transpose(%b) [perm=[0, 2, 1]] %d = Concat(%c, %t) [axis=1] %y = MatMul(%e, %d) out %y`,
 			note: "they were taken as --shape x=1x3x112x112"},
+		{name: "two that depend on each other", graph: `in %x: float32[T,N,3] const %w: float32[1,16,3] = splat 0.1 const %r: float32[1,16,4] = splat 0.1 const %n: int32[2] = [3, 2]
+			%y = LSTM(%x, %w, %r, _, %n) [hidden_size=4] out %y`, note: "they were taken as --shape x=16x2x3"},
 		{name: "no size does", graph: `in %x: float32[N,T] const %w: float32[1575,2] = splat 1 const %v: float32[1574,2] = splat 1 %a = MatMul(%x, %w) %b = MatMul(%x, %v) %y = Add(%a, %b) out %y`,
 			fails: "the sizes of x are open and were guessed: give them with --shape or --dim"},
 	} {
