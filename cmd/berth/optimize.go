@@ -186,7 +186,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	bar := a.newProgress(3)
 	defer bar.done()
 	bar.step("rewriting")
-	opt, rep, err := m.Optimize(ctx, opts...)
+	opt, rep, err := a.smallest(ctx, m, opts, f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -231,6 +231,36 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	}
 	res.After.FileBytes, res.Data = fileSize(res.Output), berth.DataFiles(res.Output)
 	return twin, done, nil
+}
+
+// smallest optimizes the model. What is fixed may show that a branch is for other shapes, which is then left as the model has it. What open shapes allow
+// may be less: of it the shapes are fixed if other tools read that, and with --keep-io it is the result itself.
+func (a *app) smallest(ctx context.Context, m *berth.Model, opts []berth.Option, f optimizeFlags) (*berth.Model, *berth.OptimizeReport, error) {
+	opt, rep, err := m.Optimize(ctx, opts...)
+	if err != nil || len(a.shapes)+len(a.dims) == 0 || m.Contents().Operators["If"] == 0 {
+		return opt, rep, err
+	}
+	base := append(a.limits(), berth.WithMaxOpset(f.maxOpset))
+	if f.unroll {
+		base = append(base, berth.WithUnrolledLoops())
+	}
+	other, otherRep, err := m.Optimize(ctx, base...)
+	if err == nil && !f.keepIO {
+		open := other
+		other, otherRep, err = open.Optimize(ctx, opts...)
+		open.Close()
+		if err == nil {
+			err = other.CheckPortable(ctx)
+		}
+	}
+	if err == nil && other.Contents().Nodes < opt.Contents().Nodes && otherRep.Raised == rep.Raised {
+		opt.Close()
+		return other, otherRep, nil
+	}
+	if other != nil {
+		other.Close()
+	}
+	return opt, rep, ctx.Err()
 }
 
 // unrolled reports whether a pass has unrolled a loop.
