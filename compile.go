@@ -140,14 +140,14 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fast != nil && !c.leavesOut(fuse.AttentionPass) {
-		if _, err := fuse.Attentions(ctx, bound.Graph, fast.Layouts(), fuse.AttentionOptions{Memory: c.optimizeFor == Memory}); err != nil {
-			return nil, err
-		}
-	}
 	fuser, takes, err := c.fusing()
 	if err != nil {
 		return nil, err
+	}
+	if attender, ok := fuser.(fuse.Attender); ok && !c.leavesOut(fuse.AttentionPass) { // a launch less each pays on a device
+		if _, err := fuse.Attentions(ctx, bound.Graph, attender, fuse.AttentionOptions{All: takes != nil, Memory: c.optimizeFor == Memory}); err != nil {
+			return nil, err
+		}
 	}
 	if fuser != nil && !c.leavesOut(fuse.EpiloguePass) {
 		if _, err := fuse.Epilogues(ctx, bound.Graph, fuser); err != nil {

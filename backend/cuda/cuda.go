@@ -114,6 +114,9 @@ func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ bac
 // Fuses reports that there is a kernel for a product with its epilogue.
 func (e *executor) Fuses(n *ssa.Node) bool { return lower.Fuses(n) }
 
+// Attends reports that there is a kernel for an attention, which needs no workspace.
+func (e *executor) Attends(n *ssa.Node) (workspace int64, ok bool) { return 0, lower.Attends(n) }
+
 // Groups reports that a node can be part of a group, which becomes one kernel.
 func (e *executor) Groups(n *ssa.Node) bool { return lower.Groups(n) }
 

@@ -83,3 +83,108 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const float *__r
     y[d] = out * factor;
   }
 }
+
+// Attention over operands wherever they lie, with the softmax as the keys stream by: no score goes to memory. A block has four queries,
+// a warp each, and goes through the keys in tiles of 32, a lane each:
+//
+//	scores = q·kᵀ, scaled and masked          a tile of keys, 32 of their elements at a time in shared memory
+//	most, sum, out = of the scores so far     rescaled by e^(most before - most now) where a tile has a larger score
+//	out += e^(scores - most)·v                a tile of values, 32 columns at a time
+//
+// It computes what the formula says for all numbers: scores that are all -Inf give NaN, unless those weights become 0.
+
+const int QUERIES = 4, COLUMNS = 256; // at most, of keys and values
+
+struct Lies { int at, batch[4], row, column; };
+struct MaskStep { int kind; float number; Lies lies; }; // kinds: 0 added, 1 number where false, 2 number where true
+struct Attend {
+  int batch[4], queries, keys, size, valueSize;
+  float scale;
+  int nanToZero, masks;
+  Lies q, k, v, y;
+  MaskStep steps[4];
+};
+
+__device__ int placed(const Lies &l, const int *sizes, int batch) {
+  int at = l.at;
+  #pragma unroll
+  for (int i = 3; i >= 0; i--) {
+    at += batch % sizes[i] * l.batch[i];
+    batch /= sizes[i];
+  }
+  return at;
+}
+
+// loaded brings 32 rows and columns of a matrix into shared memory, zeros beyond its ends, with lanes along its contiguous axis.
+__device__ void loaded(float (*tile)[33], const float *x, const Lies &l, int at, int row, int rows, int column, int columns) {
+  const int lane = threadIdx.x & 31;
+  const bool isTurned = l.row == 1 && l.column != 1;
+  __syncthreads(); // all have read the last tile
+  for (int i = threadIdx.x >> 5; i < 32; i += QUERIES) {
+    const int r = isTurned ? lane : i, c = isTurned ? i : lane;
+    tile[r][c] = row + r < rows && column + c < columns ? x[at + (row + r) * l.row + (column + c) * l.column] : 0.0f;
+  }
+  __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) attend(const float *__restrict__ q, const float *__restrict__ k, const float *__restrict__ v, const void *__restrict__ m0, const void *__restrict__ m1, const void *__restrict__ m2, const void *__restrict__ m3, float *y, Attend p) {
+  __shared__ float query[QUERIES][COLUMNS], out[QUERIES][COLUMNS], weight[QUERIES][32], tile[32][33];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const int blocks = (p.queries + QUERIES - 1) / QUERIES, b = blockIdx.x / blocks, i = blockIdx.x % blocks * QUERIES + warp;
+  const int kAt = placed(p.k, p.batch, b), vAt = placed(p.v, p.batch, b), qAt = placed(p.q, p.batch, b);
+  const bool isQuery = i < p.queries;
+  for (int d = lane; d < COLUMNS; d += 32) {
+    query[warp][d] = isQuery && d < p.size ? q[qAt + i * p.q.row + d * p.q.column] : 0.0f;
+    out[warp][d] = 0.0f;
+  }
+  const float none = -__int_as_float(0x7f800000);
+  float most = none, sum = 0.0f;
+  for (int first = 0; first < p.keys; first += 32) {
+    const int j = first + lane;
+    float score = 0.0f;
+    for (int d = 0; d < p.size; d += 32) {
+      loaded(tile, k, p.k, kAt, first, p.keys, d, p.size);
+      #pragma unroll
+      for (int c = 0; c < 32; c++) score += query[warp][d + c] * tile[lane][c];
+    }
+    score *= p.scale;
+    if (isQuery && j < p.keys)
+      for (int s = 0; s < p.masks; s++) {
+        const MaskStep &step = p.steps[s];
+        const void *mask = s == 0 ? m0 : s == 1 ? m1 : s == 2 ? m2 : m3;
+        const int at = placed(step.lies, p.batch, b) + i * step.lies.row + j * step.lies.column;
+        if (step.kind == 0) score += ((const float *)mask)[at];
+        else if ((((const unsigned char *)mask)[at] != 0) == (step.kind == 2)) score = step.number;
+      }
+    if (j >= p.keys) score = none;
+    float next = score;
+    #pragma unroll
+    for (int s = 16; s > 0; s >>= 1) next = fmaxf(next, __shfl_xor_sync(0xffffffffu, next, s));
+    next = fmaxf(next, most);
+    const float keep = next == none ? 1.0f : expf(most - next), w = score == none ? 0.0f : expf(score - next);
+    float more = w;
+    #pragma unroll
+    for (int s = 16; s > 0; s >>= 1) more += __shfl_xor_sync(0xffffffffu, more, s);
+    sum = sum * keep + more;
+    most = next;
+    weight[warp][lane] = w; // read behind the barriers of loaded
+    for (int e = 0; e < p.valueSize; e += 32) {
+      loaded(tile, v, p.v, vAt, first, p.keys, e, p.valueSize);
+      float add = 0.0f;
+      #pragma unroll
+      for (int c = 0; c < 32; c++) add += weight[warp][c] * tile[c][lane];
+      out[warp][e + lane] = out[warp][e + lane] * keep + add;
+    }
+  }
+  if (!isQuery) return;
+  const int yAt = placed(p.y, p.batch, b) + i * p.y.row;
+  const bool isZero = p.nanToZero && !(sum > 0.0f);
+  for (int c = lane; c < p.valueSize; c += 32) {
+    float result = out[warp][c] / sum;
+    if (isZero) {
+      result = 0.0f;
+      for (int j = 0; j < p.keys; j++) result += 0.0f * v[vAt + j * p.v.row + c * p.v.column]; // NaN where a value is infinite
+    }
+    y[yAt + c * p.y.column] = result;
+  }
+}

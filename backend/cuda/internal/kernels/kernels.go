@@ -27,7 +27,7 @@ var files embed.FS
 
 // entries are the kernels of each module.
 var entries = map[string][]string{
-	"attention": {"attention"},
+	"attention": {"attention", "attend"},
 	"recurrent": {"recurrent"},
 	"resize":    {"resample"},
 	"conv":      {"conv", "depthwise", "pool", "transposed", "lrn"},
