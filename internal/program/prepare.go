@@ -3,7 +3,6 @@ package program
 import (
 	"context"
 	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"github.com/berth-onnx/berth/backend"
@@ -83,19 +82,17 @@ func (c *compiler) prepareBatch(ctx context.Context, nodes []*ssa.Node) ([]*prep
 	made, errs := make([]*prepared, len(nodes)), make([]error, len(nodes))
 	var next atomic.Int64
 	var failed atomic.Bool
-	work := func() {
+	err := rescue.Share(c.preparers(len(nodes)), func() error {
 		for i := next.Add(1) - 1; i < int64(len(nodes)) && !failed.Load(); i = next.Add(1) - 1 {
 			if made[i], errs[i] = c.prepare(ctx, nodes[i]); errs[i] != nil {
 				failed.Store(true)
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	var others sync.WaitGroup
-	for range c.preparers(len(nodes)) - 1 {
-		others.Go(work)
-	}
-	work()
-	others.Wait()
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
