@@ -1,6 +1,7 @@
 package inplace
 
 import (
+	"context"
 	"slices"
 	"sort"
 
@@ -33,11 +34,14 @@ type joined struct {
 }
 
 // concatsOf lists the concatenations of a program, largest result first.
-func concatsOf(t *liveness.Layout) []joined {
+func concatsOf(ctx context.Context, t *liveness.Layout) []joined {
 	var list []joined
 	at := map[*ssa.Node]int{}
 	seen := map[windowUse]bool{}
 	for _, st := range t.Steps {
+		if ctx.Err() != nil {
+			break
+		}
 		for _, u := range windowsAt(t, st) {
 			i, ok := at[st.Node]
 			if !ok {

@@ -86,7 +86,7 @@ func Fold(ctx context.Context, t *liveness.Timeline, o Options) *Folding {
 			c.overs = slices.DeleteFunc(c.overs, func(p over) bool { return p.smaller })
 		}
 		if !o.NoConcat {
-			c.concats = concatsOf(&t.Layout)
+			c.concats = concatsOf(ctx, &t.Layout)
 		}
 	}
 	return improve(ctx, t, c, foldWith(ctx, t, c, nil))
@@ -273,7 +273,7 @@ func (f *Folding) Problem(name string) (p *planner.Problem, ids []int) {
 	p = &planner.Problem{Name: name, Align: Align}
 	for c := range f.Classes {
 		cl := &f.Classes[c]
-		if len(cl.Vars) == 0 {
+		if len(cl.Vars) == 0 || f.ctx.Err() != nil {
 			continue
 		}
 		hull, holes := cl.life.points.Hull()

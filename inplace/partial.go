@@ -101,7 +101,7 @@ func guidesFor(ctx context.Context, g *ssa.Graph, c *liveness.Concurrent, lo liv
 	}
 	all := guide{concats: map[joint]bool{}}
 	if !o.NoConcat {
-		for _, u := range allWindows(&c.Layout) {
+		for _, u := range allWindows(ctx, &c.Layout) {
 			all.concats[jointOf(&c.Layout, u.operand, u.result)] = true
 		}
 	}
@@ -122,7 +122,7 @@ func guideInOrder(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Opti
 	}
 	f := Fold(ctx, t, o)
 	together := func(a, b int, by int64) bool { return f.Of[a] == f.Of[b] && f.Offset[a] == f.Offset[b]+by }
-	for _, u := range allWindows(&t.Layout) {
+	for _, u := range allWindows(ctx, &t.Layout) {
 		if together(u.operand, u.result, u.by) {
 			out.concats[jointOf(&t.Layout, u.operand, u.result)] = true
 		}
@@ -137,8 +137,8 @@ func guideInOrder(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Opti
 
 // allWindows lists the operands that could be made inside results of concatenations,
 // largest result first.
-func allWindows(l *liveness.Layout) (uses []windowUse) {
-	for _, c := range concatsOf(l) {
+func allWindows(ctx context.Context, l *liveness.Layout) (uses []windowUse) {
+	for _, c := range concatsOf(ctx, l) {
 		uses = append(uses, c.uses...)
 	}
 	return uses
@@ -172,7 +172,7 @@ func foldParallel(ctx context.Context, c *liveness.Concurrent, o Options, by gui
 			f.Folds++
 		}
 	}
-	for _, u := range allWindows(&c.Layout) {
+	for _, u := range allWindows(ctx, &c.Layout) {
 		if ctx.Err() != nil {
 			return f
 		}

@@ -41,6 +41,9 @@ func State(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_
 		return nil, err
 	}
 	p, ids := f.Problem(g.Name)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	offsets := func(s *planner.Solution) ([]int64, []bool, error) {
 		at, inside := f.OffsetsIn(ids, s)
 		return at, inside, nil

@@ -19,6 +19,9 @@ func sinkConstants(c *Context, n *ssa.Node) bool {
 	drop := make([]bool, n.Captures)
 	sunk := false
 	for k, v := range slices.Backward(n.Captured()) {
+		if c.ctx.Err() != nil {
+			break
+		}
 		if v.Const == nil {
 			continue
 		}
