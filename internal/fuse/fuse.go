@@ -6,9 +6,11 @@ package fuse
 import (
 	"cmp"
 	"context"
+	"runtime/debug"
 
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -56,8 +58,8 @@ type Report struct {
 // Pass is the name by which it is switched off.
 const Pass = "groups"
 
-// maxLayouts bounds how often a graph is laid out to find the groups that need more memory.
-const maxLayouts = 8
+// maxLayouts bounds how often a graph with groups is laid out to find those that need more memory.
+const maxLayouts = 7
 
 // Apply returns the graph with groups, the same graph or a copy; the graph given is of no other use then. Types must be
 // inferred; the order of nodes is kept.
@@ -100,6 +102,9 @@ type pass struct {
 	layouts int
 	err     error
 
+	spare    *ssa.Graph   // a copy of given; nil if there is none
+	measured chan measure // gets the limit once; nil if that is known
+
 	out grouped // with the groups accepted last
 }
 
@@ -109,11 +114,24 @@ type grouped struct {
 	groups, nodes int
 }
 
-// search measures the graph without groups and accepts as many of them as need no more.
+// search measures the graph without groups, while all of them are made, and accepts as many of them as need no more.
 func (p *pass) search(kept map[int]bool, all int) {
-	if p.limit, p.err = p.peak(p.given); p.err == nil && !p.accept(kept, 0, all) && p.err == nil {
+	p.spare, _ = p.given.Clone()
+	p.measured = make(chan measure, 1)
+	go func(g *ssa.Graph) {
+		debug.SetPanicOnFault(true)
+		peak, err := p.peakOf(g)
+		p.measured <- measure{peak, err}
+	}(p.spare)
+	if !p.accept(kept, 0, all) && p.err == nil {
 		p.narrow(kept, 0, all)
 	}
+}
+
+// measure is what a graph needs at once.
+type measure struct {
+	peak int64
+	err  error
 }
 
 // find finds the groups of the graph given and of its bodies.
@@ -128,13 +146,18 @@ func (p *pass) find() (err error) {
 
 // accept adds groups from up to to, by their number, if the graph then needs no more memory.
 func (p *pass) accept(kept map[int]bool, from, to int) bool {
+	p.layouts++
 	for i := from; i < to; i++ {
 		kept[i] = true
 	}
 	var peak int64
 	out, err := p.rewritten(kept)
 	if err = cmp.Or(err, p.ctx.Err()); err == nil {
-		peak, err = p.peak(out.g)
+		peak, err = p.peakOf(out.g)
+	}
+	if p.measured != nil {
+		limit := <-p.measured
+		p.limit, p.measured, err = limit.peak, nil, cmp.Or(err, limit.err)
 	}
 	if p.err = err; err == nil && peak <= p.limit {
 		p.out = out
@@ -160,9 +183,9 @@ func (p *pass) narrow(kept map[int]bool, from, to int) {
 	}
 }
 
-// peak is what a graph needs at once in its order, with the workspace of groups.
-func (p *pass) peak(g *ssa.Graph) (int64, error) {
-	p.layouts++
+// peakOf is what a graph needs at once in its order, with the workspace of groups.
+func (p *pass) peakOf(g *ssa.Graph) (_ int64, err error) {
+	defer rescue.Into(&err)
 	workspace := func(n *ssa.Node) int64 {
 		if !fused.Is(n) || p.o.Takes != nil {
 			return 0
@@ -184,8 +207,10 @@ func (p *pass) rewritten(kept map[int]bool) (out grouped, err error) {
 	if err = cmp.Or(err, p.ctx.Err()); err != nil {
 		return out, err
 	}
-	out.g = p.given
-	p.given, _ = p.given.Clone()
+	if p.spare == nil {
+		p.spare, _ = p.given.Clone()
+	}
+	out.g, p.given, p.spare = p.given, p.spare, nil
 	n := 0
 	found := p.found
 	out.g.Walk(func(b *ssa.Graph) {

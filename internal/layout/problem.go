@@ -20,6 +20,11 @@ type problem struct {
 	total   float64 // cost of all convolutions, plain
 	base    float64 // cost of everything plain, in the network's terms
 	blocked []bool  // of vertices, once solved
+
+	last struct { // the convolution whose costs were asked for last
+		node *ssa.Node
+		cost [2][2]float64
+	}
 }
 
 func newProblem(ctx context.Context, g *ssa.Graph, c Costs, force bool) (*problem, error) {

@@ -147,13 +147,9 @@ func (p *problem) conv(n *ssa.Node) *role {
 	if !ok || n.Input(1) == nil || n.In[1].Const == nil {
 		return nil
 	}
-	var cost [2][2]float64
-	for in := range 2 {
-		for out := range 2 {
-			if cost[in][out], ok = p.costs.Conv(m, in == 1, out == 1); !ok {
-				return nil
-			}
-		}
+	cost, ok := p.convCosts(m)
+	if !ok {
+		return nil
 	}
 	r := &role{op: "Blocked" + n.Op, isConv: true, images: []int{0}, in: p.variable(), out: p.variable(), residue: n.Input(3) != nil}
 	p.total += cost[0][0]
@@ -163,6 +159,30 @@ func (p *problem) conv(n *ssa.Node) *role {
 		p.flow.edge(r.out, r.in, mixed)
 	}
 	return r
+}
+
+// convCosts are the costs of a convolution by the layouts of its image and its result. Neighbours are often alike.
+func (p *problem) convCosts(n *ssa.Node) (cost [2][2]float64, ok bool) {
+	if p.last.node != nil && costAlike(p.last.node, n) {
+		return p.last.cost, true
+	}
+	for in := range 2 {
+		for out := range 2 {
+			if cost[in][out], ok = p.costs.Conv(n, in == 1, out == 1); !ok {
+				return cost, false
+			}
+		}
+	}
+	p.last.node, p.last.cost = n, cost
+	return cost, true
+}
+
+// costAlike reports convolutions of the same attributes and types, none with an epilogue, which is written in terms of its operands.
+func costAlike(m, n *ssa.Node) bool {
+	alike := func(v, w *ssa.Value) bool {
+		return v == nil && w == nil || v != nil && w != nil && (v.Const == nil) == (w.Const == nil) && v.Type.Equal(w.Type)
+	}
+	return m.Op == n.Op && m.Domain == n.Domain && m.Domain != ops.Private && slices.EqualFunc(m.In, n.In, alike) && slices.EqualFunc(m.Out, n.Out, alike) && ops.SameAttrs(m, n)
 }
 
 // keeper is the role of an operator whose result lies like its images.

@@ -4,8 +4,11 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
+	"runtime"
 	"slices"
+	"sync/atomic"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -187,24 +190,26 @@ func sameNode(m, n *ssa.Node) bool {
 // mergeConstants lets readers of equal constants read the first of them.
 func (c *Context) mergeConstants(g *ssa.Graph) {
 	read := func(v *ssa.Value) bool { return v.Const != nil && len(v.Uses()) > 0 }
-	constants := 0
+	var constants []*ssa.Value
 	for _, v := range g.Values() {
 		if read(v) {
-			constants++
+			constants = append(constants, v)
 		}
 	}
-	table, all := newHashLists(constants), make([]*ssa.Value, 0, constants)
-	for _, v := range g.Values() {
+	hashes, err := c.constHashes(constants)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	table, all := newHashLists(len(constants)), make([]*ssa.Value, 0, len(constants))
+	for i, v := range constants {
 		if c.ctx.Err() != nil {
 			return
 		}
-		if !read(v) {
+		if !read(v) || !hashes[i].ok {
 			continue
 		}
-		h, ok := constHash(v.Const)
-		if !ok {
-			continue
-		}
+		h := hashes[i].hash
 		first := table.first(h)
 		for first >= 0 && !(all[first].Type.Equal(v.Type) && all[first].Const.Equal(v.Const)) {
 			first = table.behind(first)
@@ -217,6 +222,28 @@ func (c *Context) mergeConstants(g *ssa.Graph) {
 		table.add(h)
 		all = append(all, v)
 	}
+}
+
+// constHashed is what constHash says of a constant.
+type constHashed struct {
+	hash uint64
+	ok   bool
+}
+
+// constHashes hashes constants, many of them by several goroutines: most of the time passes with pages of the file that are brought in.
+func (c *Context) constHashes(constants []*ssa.Value) ([]constHashed, error) {
+	const piece = 1024
+	out := make([]constHashed, len(constants))
+	var next atomic.Int64
+	err := rescue.Share(min(runtime.GOMAXPROCS(0), 1+len(constants)/(2*piece)), func() error {
+		for lo := int(next.Add(piece)) - piece; lo < len(constants) && c.ctx.Err() == nil; lo = int(next.Add(piece)) - piece {
+			for i := lo; i < min(lo+piece, len(constants)); i++ {
+				out[i].hash, out[i].ok = constHash(constants[i].Const)
+			}
+		}
+		return nil
+	})
+	return out, err
 }
 
 // constSeed makes hashes that hold within a process.
