@@ -42,8 +42,13 @@ func weighty(scale float32) *ssa.Graph {
 	product := g.NewNode("MatMul", []*ssa.Value{rows.Out[0], w}, 1)
 	sum := g.NewNode("Add", []*ssa.Value{product.Out[0], bias}, 1)
 	turned := g.NewNode("Reshape", []*ssa.Value{bias, n}, 1)
-	g.Results = []*ssa.Value{sum.Out[0], bias, turned.Out[0], rows.Out[0]}
-	for i, name := range []string{"sum", "bias.out", "turned", "rows"} {
+	squares := make([]*ssa.Value, 48) // so many that several goroutines prepare them
+	for i := range squares {
+		squares[i] = g.NewNode("MatMul", []*ssa.Value{rows.Out[0], noise(fmt.Sprint("square", i), 64, 64)}, 1).Out[0]
+	}
+	joined := g.NewNode("Concat", squares, 1, ssa.IntAttr("axis", 0))
+	g.Results = []*ssa.Value{sum.Out[0], bias, turned.Out[0], rows.Out[0], joined.Out[0]}
+	for i, name := range []string{"sum", "bias.out", "turned", "rows", "squares"} {
 		if g.Results[i] == bias {
 			g.Results[i] = g.NewNode("Identity", []*ssa.Value{bias}, 1).Out[0]
 		}

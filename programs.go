@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -179,7 +180,8 @@ func (k *keptPrograms) claim(ctx context.Context, key programKey, exact bool, pl
 		k.list = slices.Insert(k.list, 0, e)
 		compiling, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		e.cancel = cancel
-		go k.fill(compiling, e, plan(key))
+		compile := plan(key)
+		rescue.Go(func() { k.fill(compiling, e, compile) })
 	}
 	e.used = k.calls
 	e.waiting++

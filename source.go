@@ -80,7 +80,7 @@ func (e *endingReader) Read(p []byte) (int, error) {
 	if err := e.ctx.Err(); err != nil {
 		return 0, err
 	}
-	go e.fill(min(len(p), len(e.buf)))
+	rescue.Go(func() { e.fill(min(len(p), len(e.buf))) })
 	select {
 	case got := <-e.done:
 		return copy(p, e.buf[:got.n]), got.err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
@@ -210,10 +211,10 @@ func openUntil(ctx context.Context, path string, open func(ctx context.Context, 
 		err error
 	}
 	done := make(chan opened, 1)
-	go func() {
+	rescue.Go(func() {
 		m, err := open(ctx, path)
 		done <- opened{m, err}
-	}()
+	})
 	select {
 	case o := <-done:
 		return o.m, o.err

@@ -61,3 +61,12 @@ func Call(of string, f func()) {
 	}()
 	f()
 }
+
+// Go starts a goroutine that reads what may lie in a mapped file: a page that is gone, since the file was cut short, is a
+// panic of f there. Goroutines do not inherit [debug.SetPanicOnFault], and without it a fault ends the process.
+func Go(f func()) {
+	go func() {
+		debug.SetPanicOnFault(true)
+		f()
+	}()
+}

@@ -2,10 +2,11 @@ package machine
 
 import (
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // The worker pool: fork-join parallelism on long-lived worker goroutines.
@@ -93,7 +94,7 @@ func (p *pool) start() {
 	p.workers = runtime.GOMAXPROCS(0) - 1
 	p.wake = make(chan struct{}, p.workers+1)
 	for range p.workers {
-		go p.loop()
+		rescue.Go(p.loop)
 	}
 }
 
@@ -240,9 +241,7 @@ func (j *job) workGuarded(id int) (panicked any) {
 }
 
 // loop is the body of a worker goroutine, which never ends.
-// A fault on a page of a mapped file that was cut short is a panic like others.
 func (p *pool) loop() {
-	debug.SetPanicOnFault(true)
 	for {
 		j, id := p.join()
 		if j == nil {
