@@ -1,7 +1,9 @@
 package onnximport
 
 import (
+	"context"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"testing"
 
@@ -40,6 +42,27 @@ func TestFunctionsThatMultiply(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 		require.Contains(t, e.Remedy, "Limits.Nodes (berth.WithLimits, or Options of onnximport; --limit nodes=N of the command)")
 	}
+}
+
+// TestFunctionsThatChain: functions that each call the next are refused by the limit of the depth, and counted until the context
+// ends.
+func TestFunctionsThatChain(t *testing.T) {
+	const deep = 200_000
+	defer debug.SetMaxStack(debug.SetMaxStack(8 << 20)) // far less than a recursion over all of them takes
+	fs := make([]*onnxwire.Function, deep)
+	for i := range fs {
+		fs[i] = function(fmt.Sprintf("f%d", i), "a", "r", in("f", wnode(fmt.Sprintf("f%d", i+1), "a", "r")))
+	}
+	m := callModel("o", fs, in("f", wnode("f0", "x", "o")))
+	_, err := FromModel(m, "", Options{})
+	var e *ImportError
+	require.ErrorAs(t, err, &e)
+	require.ErrorContains(t, err, "calls of functions nest deeper than 64")
+	require.Contains(t, e.Remedy, "Limits.CallDepth (berth.WithLimits, or Options of onnximport; --limit call-depth=N of the command)")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = (&expansion{imp: &importer{ctx: ctx, limits: Limits{CallDepth: 1}}, total: map[*onnxwire.Function]int{}}).function(fs[0])
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // TestDeepBodies: an If in an If, a thousand deep, is refused by the limit of the depth.

@@ -28,7 +28,7 @@ func (imp *importer) indexFunctions() error {
 // call's name as a prefix. Its operator sets are its own imports.
 func (s *scope) call(w *onnxwire.Node, f *onnxwire.Function) error {
 	if s.calls+1 > s.imp.limits.CallDepth {
-		return fail("functions must not call themselves; "+raise("CallDepth", "call-depth"), "calls of functions nest deeper than %d", s.imp.limits.CallDepth)
+		return s.imp.tooDeep()
 	}
 	inner, err := s.callScope(w, f)
 	if err != nil {
