@@ -28,24 +28,37 @@ func (m *Model) Extend(ctx context.Context, edit func(*ssa.Graph) error, opts ..
 		if err := nameResults(bound.Graph, m.module.OutputName); err != nil {
 			return nil, err
 		}
-		rescue.Call("the function given to Extend", func() { err = edit(bound.Graph) })
-		if err != nil {
+		life := newLifetime(bound, m.life.share.files, true)
+		if err := life.edited(bound, edit); err != nil {
+			_ = life.close()
 			return nil, err
 		}
-		bound.Defaults = maps.Clone(bound.Defaults)
-		maps.DeleteFunc(bound.Defaults, func(name string, _ *ssa.Constant) bool {
-			return !slices.ContainsFunc(bound.Graph.Params, func(v *ssa.Value) bool { return v.Name == name })
-		})
-		if err := bound.Graph.Sort(); err != nil {
-			return nil, err
-		}
-		if err := ssa.Check(bound.Graph); err != nil {
-			return nil, err
-		}
-		out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights, constants: m.constants}
+		out := &Model{module: bound, life: life, weights: m.weights, constants: m.constants}
 		out.kept.most = m.kept.most
 		return out, nil
 	})
+}
+
+// edited has a function of the caller's change the graph of a new model. Constants that it keeps can be read while that is open.
+func (l *lifetime) edited(m *ssa.Module, edit func(*ssa.Graph) error) (err error) {
+	defer rescue.Into(&err)
+	back := l.lend(m.Graph)
+	rescue.Call("the function given to Extend", func() { err = edit(m.Graph) })
+	if err != nil {
+		return err
+	}
+	m.Defaults = maps.Clone(m.Defaults)
+	maps.DeleteFunc(m.Defaults, func(name string, _ *ssa.Constant) bool {
+		return !slices.ContainsFunc(m.Graph.Params, func(v *ssa.Value) bool { return v.Name == name })
+	})
+	if err := m.Graph.Sort(); err != nil {
+		return err
+	}
+	if err := ssa.Check(m.Graph); err != nil {
+		return err
+	}
+	back()
+	return nil
 }
 
 // nameResults makes each result a value of its own that has the name of the output.

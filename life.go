@@ -33,7 +33,7 @@ import (
 // the model is closed; Close says that it is, then looks for claimed sessions. Atomic
 // operations have one order, so at least one of the two sees the other. Who finds the model closed and nothing in
 // progress releases the files: Close, or whoever ends a call later. A lifetime that is collected unclosed releases them, too. Mapped bytes do
-// not leave the package: results are copies, and so are the constants of graphs that callers get.
+// not leave the package: results are copies, and so are the constants of graphs that callers get and change.
 
 // ErrClosed is the error of an operation on a closed [Model], or on a [Program] or [Session]
 // of one.
@@ -292,23 +292,49 @@ func (l *lifetime) isolated(g *ssa.Graph) *ssa.Graph {
 	if l == nil || l.share.files.mapped == 0 {
 		return g
 	}
+	replaceConstants(g, l.copied)
+	return g
+}
+
+// replaceConstants replaces each constant of a graph, nil where there is none.
+func replaceConstants(g *ssa.Graph, by func(*ssa.Constant) *ssa.Constant) {
 	g.Walk(func(b *ssa.Graph) {
 		for _, v := range b.Values() {
 			if v != nil {
-				v.Const = l.copied(v.Const)
+				v.Const = by(v.Const)
 			}
 		}
 		for _, n := range b.Nodes {
 			for i := range n.Attrs {
 				a := &n.Attrs[i]
-				a.Tensor, a.Tensors = l.copied(a.Tensor), slices.Clone(a.Tensors)
+				a.Tensor, a.Tensors = by(a.Tensor), slices.Clone(a.Tensors)
 				for k, c := range a.Tensors {
-					a.Tensors[k] = l.copied(c)
+					a.Tensors[k] = by(c)
 				}
 			}
 		}
 	})
-	return g
+}
+
+// lend is isolated for a graph that is changed and used. back undoes it, for the constants that are still there.
+func (l *lifetime) lend(g *ssa.Graph) (back func()) {
+	if l.share.files.mapped == 0 {
+		return func() {}
+	}
+	own := map[*ssa.Constant]*ssa.Constant{}
+	replaceConstants(g, func(c *ssa.Constant) *ssa.Constant {
+		copied := l.copied(c)
+		own[copied] = c
+		return copied
+	})
+	return func() {
+		replaceConstants(g, func(c *ssa.Constant) *ssa.Constant {
+			if o, ok := own[c]; ok {
+				return o
+			}
+			return c
+		})
+	}
 }
 
 // copied is a constant that does not lie in a mapped file. Reading it is an error once the

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -154,6 +155,39 @@ func TestClosed(t *testing.T) {
 			assert.True(t, m.Stats().Closed)
 			assert.Zero(t, m.Stats().MappedBytes)
 		}
+	}
+}
+
+// TestExtendLifetime: constants of a mapped file that a change of a graph keeps can be read while the new model is open, and the
+// new model reads the file itself.
+func TestExtendLifetime(t *testing.T) {
+	path, _ := weightyFile(t, 1, false)
+	m, p, _, err := opened(path)
+	require.NoError(t, err)
+	want, err := p.RunValues(t.Context(), weightyInputs())
+	require.NoError(t, err)
+	var kept []*ssa.Constant
+	extended, err := m.Extend(t.Context(), func(g *ssa.Graph) error {
+		for _, v := range g.Values() {
+			if v.Const != nil {
+				kept = append(kept, v.Const)
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	a, err := kept[0].Array()
+	require.NoError(t, err)
+	assert.False(t, sysmem.IsMapped(a.Data))
+	got, err := extended.RunValues(t.Context(), weightyInputs())
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+	assert.NotZero(t, extended.Stats().MappedBytes)
+	require.NoError(t, extended.Close())
+	for _, c := range kept[1:] {
+		_, err := c.Array()
+		require.ErrorIs(t, err, berth.ErrClosed)
 	}
 }
 
