@@ -6,7 +6,6 @@ package fuse
 import (
 	"cmp"
 	"context"
-	"runtime/debug"
 
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/internal/ops/fused"
@@ -118,11 +117,13 @@ type grouped struct {
 func (p *pass) search(kept map[int]bool, all int) {
 	p.spare, _ = p.given.Clone()
 	p.measured = make(chan measure, 1)
-	go func(g *ssa.Graph) {
-		debug.SetPanicOnFault(true)
-		peak, err := p.peakOf(g)
-		p.measured <- measure{peak, err}
-	}(p.spare)
+	spare, measured := p.spare, p.measured
+	rescue.Go(func() {
+		var m measure
+		defer func() { measured <- m }()
+		defer rescue.Into(&m.err)
+		m.peak, m.err = p.peakOf(spare)
+	})
 	if !p.accept(kept, 0, all) && p.err == nil {
 		p.narrow(kept, 0, all)
 	}

@@ -15,7 +15,7 @@ func Share(goroutines int, work func() error) error {
 	}
 	others := make(chan error)
 	for range goroutines - 1 {
-		go func() { others <- guarded() }()
+		Go(func() { others <- guarded() })
 	}
 	err := guarded()
 	for range goroutines - 1 {
