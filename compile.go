@@ -2,7 +2,6 @@ package berth
 
 import (
 	"context"
-	"errors"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
@@ -307,7 +306,7 @@ type Session struct {
 
 // ErrSessionInUse is the error of a call on a [Session] that another goroutine, or an
 // observer of the same run, is using.
-var ErrSessionInUse = errors.New("the session is in use: it serves one call at a time; give each goroutine a session, or use Program.RunValues")
+var ErrSessionInUse = program.ErrInUse
 
 // NewSession allocates an arena.
 func (p *Program) NewSession() (*Session, error) {
@@ -380,8 +379,8 @@ func (s *Session) alone(f func() error) error {
 }
 
 // Arena is memory that sessions of several programs (other shapes, other models) share: it is as large as the largest of
-// them needs, not the sum. A run locks it; other runs wait. The results of a run are valid until the next run of any
-// session in the arena.
+// them needs, not the sum. A run locks it; other runs wait, until their context ends. The results of a run are valid until the
+// next run of any session in the arena. What a hook or observer of a run calls in its arena is refused with [ErrSessionInUse].
 type Arena = program.Arena
 
 // NewArena returns an empty arena for [Program.NewSessionIn].

@@ -1,19 +1,31 @@
 package program
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-onnx/berth/ndarray"
 )
 
 // Arena is memory that sessions of several programs share: it is as large as the
-// largest of them needs, not the sum. A run locks it; other runs wait. The results of
-// a run are valid until the next run of any session in the arena.
+// largest of them needs, not the sum. A run locks it; other runs wait, until their context ends. The results of
+// a run are valid until the next run of any session in the arena. A hook or observer of a run can not begin another one in
+// its arena: that is an [ErrInUse].
 type Arena struct {
-	mu   sync.Mutex
-	data []byte
-	last *Session // whose results are in the arena; nil while a run changes it, and if it failed
+	once  sync.Once
+	held  chan struct{}          // has a place for who holds the arena
+	owner atomic.Pointer[string] // the goroutine that holds it while it may call a hook or observer
+	size  atomic.Int64
+	data  []byte
+	last  *Session // whose results are in the arena; nil while a run changes it, and if it failed
 }
+
+// ErrInUse is the error of a call on a session that serves another one.
+var ErrInUse = errors.New("the session is in use: it serves one call at a time; give each goroutine a session, or use Program.RunValues")
 
 // NewArena returns an empty arena; it grows to what its sessions need.
 func NewArena() *Arena { return &Arena{} }
@@ -23,15 +35,15 @@ func (a *Arena) Bytes() int64 {
 	if a == nil {
 		return 0
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return int64(len(a.data))
+	return a.size.Load()
 }
 
 // NewSessionIn makes a session that runs in a shared arena.
 func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	if err := a.lock(context.Background()); err != nil {
+		return nil, err
+	}
+	defer a.leave()
 	if err := a.grow(p.ArenaBytes, p.memory); err != nil {
 		return nil, err
 	}
@@ -52,16 +64,57 @@ func (a *Arena) grow(n int64, memory ndarray.Budget) error {
 		return err
 	}
 	a.data = ndarray.AlignedBytes(int(n))
+	a.size.Store(n)
 	return nil
 }
 
+// lock waits for the arena until the context ends.
+func (a *Arena) lock(ctx context.Context) error {
+	a.once.Do(func() { a.held = make(chan struct{}, 1) })
+	select {
+	case a.held <- struct{}{}:
+		return nil
+	default:
+	}
+	if owner := a.owner.Load(); owner != nil && *owner == goroutine() {
+		return fmt.Errorf("a hook or observer of a run in the same arena makes the call: %w", ErrInUse)
+	}
+	select {
+	case a.held <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // enter locks the arena for a run of s, and points s at its memory if that has grown.
-func (a *Arena) enter(s *Session) {
-	a.mu.Lock()
+func (a *Arena) enter(ctx context.Context, s *Session) error {
+	if err := a.lock(ctx); err != nil {
+		return err
+	}
+	if s.p.hook != nil || s.Observe != nil {
+		id := goroutine()
+		a.owner.Store(&id)
+	}
 	if len(s.arena) != len(a.data) {
 		s.arena = a.data
 		s.rebase()
 	}
+	return nil
 }
 
-func (a *Arena) leave() { a.mu.Unlock() }
+func (a *Arena) leave() {
+	a.owner.Store(nil)
+	<-a.held
+}
+
+// goroutine tells the present goroutine from others.
+func goroutine() string {
+	var buf [32]byte // "goroutine 1 [running]:"
+	for i, c := range buf[:runtime.Stack(buf[:], false)] {
+		if c == '[' {
+			return string(buf[:i])
+		}
+	}
+	return string(buf[:])
+}

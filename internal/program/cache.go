@@ -177,7 +177,8 @@ func (s *Session) SetCache(i int, a *ndarray.Array) error {
 	if k := i - len(s.kept); k >= 0 {
 		return s.setState(k, a)
 	}
-	if err := s.p.caches[i].check(a); err != nil {
+	c := &s.p.caches[i]
+	if err := CheckInput(c.name, s.p.Slots[s.p.Main.Params[c.Param]].Value.Type, a); err != nil {
 		return err
 	}
 	if err := s.openCache(i); err != nil {

@@ -280,6 +280,20 @@ func TestKeptCacheErrors(t *testing.T) {
 	require.ErrorAs(t, run(nil, array(2, 3), array(2, 1)), &wrong, "one cache of two is handed over")
 	require.ErrorAs(t, run(nil, nil, array(3, 1)), &wrong)
 	require.ErrorAs(t, run(nil, nil, array(2, 2)), &full)
+	held, err := s.CacheCopy(0)
+	require.NoError(t, err)
+	nines := array(2, 3)
+	for i := range nines.Len() {
+		nines.SetFloat(i, 9)
+	}
+	for name, a := range map[string]*ndarray.Array{"nil": nil, "short": {DType: ndarray.Float32, Shape: []int{2, 3}, Data: nines.Data[:12:12]},
+		"long": {DType: ndarray.Float32, Shape: []int{2, 2}, Data: nines.Data}, "no data": {DType: ndarray.Float32, Shape: []int{2, 3}},
+		"negative": {DType: ndarray.Float32, Shape: []int{2, -3}, Data: nines.Data}} {
+		require.ErrorAs(t, s.SetCache(0, a), &wrong, name)
+		got, err := s.CacheCopy(0)
+		require.NoError(t, err)
+		require.Equal(t, held, got, name)
+	}
 	assert.Equal(t, 3, s.CacheRows(0))
 	require.NoError(t, run(nil, nil, array(2, 1)))
 	assert.Equal(t, []int{4, 4}, []int{s.CacheRows(0), s.CacheRows(1)})
@@ -314,4 +328,42 @@ func TestKeptCachesOfFailedRuns(t *testing.T) {
 	assert.Equal(t, program.CacheError{Name: "p", Rows: 4, Bound: 3}, *full)
 	s.Reset()
 	require.NoError(t, run(3, -1))
+}
+
+// TestBuffersOfFailedRuns: a run whose buffers have too little room leaves caches, states and all buffers as they were.
+func TestBuffersOfFailedRuns(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %p: float32[P] in %h: float32[1] in %x: float32[S] in %one: float32[1]
+		%n = Concat(%p, %x) [axis=0] %k = Add(%h, %one) %y = Relu(%x) %z = Neg(%x) out %y, %z, %n, %k }`)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	p, err := program.Compile(context.Background(), g, program.Options{Bounds: map[string]int64{"P": 9}, States: []program.State{{Param: 1, Result: 3}}})
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	in := []ndarray.Value{nil, nil, ndarray.Of([]float32{1, 2, 3, 4}, 4), ndarray.Of([]float32{1}, 1)}
+	row := func(n int) *ndarray.Array { return ndarray.Must(ndarray.Float32, n) }
+	run := func(y, z, n *ndarray.Array) error {
+		return s.RunInto(context.Background(), in, []*ndarray.Array{y, z, n, nil})
+	}
+	kept := func() []ndarray.Value {
+		var all []ndarray.Value
+		for i := range 2 {
+			a, err := s.CacheCopy(i)
+			require.NoError(t, err)
+			all = append(all, a)
+		}
+		return all
+	}
+	require.NoError(t, run(row(4), row(4), nil))
+	want := kept()
+	require.Equal(t, []ndarray.Value{in[2], in[3]}, want)
+	for name, b := range map[string][3]*ndarray.Array{"no room": {row(4), row(3), nil}, "kept by the session": {row(4), nil, row(8)}, "another type": {row(4), ndarray.Must(ndarray.Int32, 4), nil}} {
+		var wrong *program.OutputError
+		require.ErrorAs(t, run(b[0], b[1], b[2]), &wrong, name)
+		assert.Equal(t, want, kept(), name)
+		assert.Equal(t, row(4), b[0], name)
+	}
+	require.NoError(t, run(row(4), row(4), nil))
+	assert.Equal(t, 8, s.CacheRows(0))
+	assert.Equal(t, ndarray.Of([]float32{2}, 1), kept()[1])
 }

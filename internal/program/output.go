@@ -29,11 +29,8 @@ func (e *OutputError) Error() string {
 // input, but not of another buffer, nor memory of the session. Buffers that do not fit are an
 // [*OutputError], before the run wherever that can be told.
 func (s *Session) RunInto(ctx context.Context, inputs []ndarray.Value, buffers []*ndarray.Array) error {
-	if err := s.checkBuffers(buffers); err != nil {
-		return err
-	}
-	if err := s.checkTargets(ctx); err != nil {
-		return err
+	if len(buffers) != len(s.p.Main.Results) {
+		return fmt.Errorf("the program has %d outputs, got %d buffers", len(s.p.Main.Results), len(buffers))
 	}
 	_, err := s.runAnd(ctx, inputs, false, buffers)
 	return err
@@ -102,9 +99,6 @@ func intruding(output string) *OutputError {
 // checkBuffers reports a buffer that does not fit what is known of its result, lies in memory of the
 // session, where a result would overwrite another that is copied later, or shares memory with another one.
 func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
-	if len(buffers) != len(s.p.Main.Results) {
-		return fmt.Errorf("the program has %d outputs, got %d buffers", len(s.p.Main.Results), len(buffers))
-	}
 	s.spans = s.spans[:0]
 	for i, a := range buffers {
 		if a == nil {
@@ -135,15 +129,22 @@ func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 	return nil
 }
 
-// copyTo copies results into the caller's buffers. A result that is memory of an input, which
+// copyTo copies results into the caller's buffers, if all of them have room. A result that is memory of an input, which
 // may be the buffer of another result, is taken out first.
 func (s *Session) copyTo(buffers []*ndarray.Array, results []ndarray.Value) error {
 	for i, to := range buffers {
+		if to == nil {
+			continue
+		}
 		a, ok := results[i].(*ndarray.Array)
-		if to != nil && (!ok || a == nil || a.DType != to.DType) {
+		if !ok || a == nil || a.DType != to.DType {
 			return &OutputError{s.p.outputName(i), cmp.Or(s.keeps(i), ndarray.Describe(results[i])), to.String()}
 		}
-		if to != nil && !s.inArena(a.Data) && s.inBuffers(spanOf(a, i, true)) {
+		if cap(to.Data) < len(a.Data) || cap(to.Str) < len(a.Str) {
+			room := max(cap(to.Str), cap(to.Data)/to.DType.Size())
+			return &OutputError{s.p.outputName(i), a.String(), fmt.Sprintf("a buffer that is too short: have room for %d elements, need %d", room, a.Len())}
+		}
+		if !s.inArena(a.Data) && s.inBuffers(spanOf(a, i, true)) {
 			own, err := s.clone(a)
 			if err != nil {
 				return err
@@ -156,10 +157,6 @@ func (s *Session) copyTo(buffers []*ndarray.Array, results []ndarray.Value) erro
 			continue
 		}
 		a := results[i].(*ndarray.Array)
-		if cap(to.Data) < len(a.Data) || cap(to.Str) < len(a.Str) {
-			room := max(cap(to.Str), cap(to.Data)/to.DType.Size())
-			return &OutputError{s.p.outputName(i), a.String(), fmt.Sprintf("a buffer that is too short: have room for %d elements, need %d", room, a.Len())}
-		}
 		to.Data, to.Str = to.Data[:len(a.Data)], to.Str[:len(a.Str)]
 		if err := s.copyResult(to.Data, a.Data); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -225,10 +226,17 @@ func (s *Session) RunFresh(ctx context.Context, inputs []ndarray.Value) ([]ndarr
 // runAnd is Run, with fresh results or not, and copies the results into buffers if there are any.
 func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool, buffers []*ndarray.Array) (out []ndarray.Value, err error) {
 	if s.from != nil {
-		s.from.enter(s)
+		if err := s.from.enter(ctx, s); err != nil {
+			return nil, err
+		}
 		defer s.from.leave()
 	}
 	defer s.rescue(&err)
+	if buffers != nil {
+		if err := cmp.Or(s.checkBuffers(buffers), s.checkTargets(ctx)); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.execute(ctx, inputs); err != nil {
 		return nil, err
 	}
@@ -295,17 +303,24 @@ func (s *Session) finish(fresh bool, buffers []*ndarray.Array) ([]ndarray.Value,
 		return nil, err
 	}
 	if s.p.keeps {
+		s.placeStates()
+	}
+	if buffers != nil {
+		if err := s.copyTo(buffers, out); err != nil {
+			return nil, err
+		}
+	}
+	if s.device != nil {
+		if err := s.device.End(); err != nil {
+			return nil, err
+		}
+	}
+	if s.p.keeps {
 		s.keepCaches()
 		s.keepStates()
 	}
 	s.open(true)
-	if buffers != nil {
-		err = s.copyTo(buffers, out)
-	}
-	if err == nil && s.device != nil {
-		err = s.device.End()
-	}
-	return out, err
+	return out, nil
 }
 
 // open says whether results of the session may be handed back to it from now on.

@@ -204,13 +204,9 @@ func (s *Session) resetStates() error {
 
 // setState puts a copy of an array into state i.
 func (s *Session) setState(i int, a *ndarray.Array) error {
-	st := &s.p.recurrent[i]
-	if a == nil || a.DType != st.dtype || !slices.Equal(a.Shape, st.shape) || len(a.Data) < st.bytes {
-		v, got := s.p.Slots[s.p.Main.Params[st.Param]].Value, "no tensor"
-		if a != nil {
-			got = a.String()
-		}
-		return &InputError{v.Name, v.Type.String(), got}
+	v := s.p.Slots[s.p.Main.Params[s.p.recurrent[i].Param]].Value
+	if err := CheckInput(v.Name, v.Type, a); err != nil {
+		return err
 	}
 	copy(s.stateOf(i), a.Data)
 	s.states[i].torn = false
@@ -265,11 +261,9 @@ func (s *Session) checkStates() error {
 	return nil
 }
 
-// keepStates ends a run that succeeded: what is next is the state now. Results that are not
-// at their place are copied there. No copy overwrites what another one reads: nothing but the
-// result itself and what is dead lies in a place that does not hold the state.
-func (s *Session) keepStates() {
-	s.committed = false
+// placeStates copies results that are the next values of states, and not at their places, there. No copy overwrites what
+// another one reads: nothing but the result itself and what is dead lies in a place that does not hold the state.
+func (s *Session) placeStates() {
 	for i := range s.p.recurrent {
 		m := &s.states[i]
 		if !m.active || s.p.recurrent[i].overwritten {
@@ -281,6 +275,11 @@ func (s *Session) keepStates() {
 			s.moved += int64(copy(next, made))
 		}
 	}
+}
+
+// keepStates ends a run that succeeded: what is next is the state now.
+func (s *Session) keepStates() {
+	s.committed = false
 	for i := range s.states {
 		if s.states[i].active && !s.p.recurrent[i].overwritten {
 			s.states[i].now = 1 - s.states[i].now
