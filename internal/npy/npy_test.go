@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -89,17 +90,18 @@ func TestHeaderFirst(t *testing.T) {
 	require.ErrorIs(t, err, refused)
 	assert.Equal(t, Header{DType: ndarray.Float64, Shape: []int{100000000}}, seen)
 
-	_, err = Read(sysmem.Budget(1<<20).In(context.Background()), bytes.NewReader(head), 1<<40, nil)
+	_, err = Read(sysmem.Budget(1<<20).In(context.Background()), bytes.NewReader(head), int64(len(head))+800000000, nil)
 	var memory *sysmem.Error
 	require.ErrorAs(t, err, &memory)
 	assert.Equal(t, int64(800000000), memory.Bytes)
 	_, err = Read(context.Background(), bytes.NewReader(head), int64(len(head)), nil)
 	require.ErrorContains(t, err, "ends before its 800000000 bytes")
-	_, err = Read(context.Background(), bytes.NewReader(head), 1<<40, nil) // the reader ends before the size that was told
+	_, err = Read(context.Background(), bytes.NewReader(head), int64(len(head))+800000000, nil) // the reader ends before the size that was told
 	require.ErrorContains(t, err, "ends before its 800000000 bytes")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = Read(ctx, bytes.NewReader(written(t, ndarray.Must(ndarray.Float32, 4))), 1<<40, nil)
+	small := written(t, ndarray.Must(ndarray.Float32, 4))
+	_, err = Read(ctx, bytes.NewReader(small), int64(len(small)), nil)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -108,7 +110,8 @@ func TestDamagedHeaders(t *testing.T) {
 	good := written(t, ndarray.Must(ndarray.Float32, 2, 3))
 	long := append([]byte(magic+"\x02\x00\xff\xff\xff\xff"), good...)
 	for name, data := range map[string][]byte{
-		"empty": nil, "short": good[:9], "long": long, "no end": bytes.ReplaceAll(good, []byte("\n"), []byte(" ")), "type": bytes.Replace(good, []byte("<f4"), []byte(">f4"), 1),
+		"empty": nil, "short": good[:9], "long": long, "no end": bytes.ReplaceAll(good, []byte("\n"), []byte(" ")), "type": bytes.Replace(good, []byte("<f4"), []byte("<M8"), 1),
+		"behind":   append(bytes.Clone(good), 0),
 		"negative": bytes.Replace(good, []byte("(2, 3)"), []byte("(-2,3)"), 1), "huge": bytes.Replace(good, []byte("(2, 3), }      "), []byte("(9223372036854775807, 9), }"), 1),
 		"version": bytes.Replace(good, []byte("NUMPY\x01"), []byte("NUMPY\x07"), 1), "cut": good[:len(good)-1],
 	} {
@@ -119,6 +122,69 @@ func TestDamagedHeaders(t *testing.T) {
 		_, err := readAll(good[:n])
 		require.Error(t, err, n)
 	}
+}
+
+// fileOf is a file of a version with a header and elements.
+func fileOf(version byte, header string, data ...byte) []byte {
+	n := len(header)
+	out := append([]byte(magic), version, 0, byte(n), byte(n>>8))
+	if version > 1 {
+		out = append(out, 0, 0)
+	}
+	return append(append(out, header...), data...)
+}
+
+// TestHeaders: what NumPy reads is read, in whatever form of the dictionary, version and order of bytes; what it does not is named.
+func TestHeaders(t *testing.T) {
+	plain := ndarray.Of([]float32{1, 2}, 2)
+	little, big := bytes.Clone(plain.Data), []byte{0x3f, 0x80, 0, 0, 0x40, 0, 0, 0}
+	for _, c := range []struct {
+		version byte
+		header  string
+		data    []byte
+		want    string // of the error; "" reads the array
+	}{
+		{1, "{'shape': (2,), 'descr': '<f4', 'fortran_order': False}\n", little, ""},
+		{2, "{\"fortran_order\":True,\"shape\":(2,),\"descr\":\"<f4\",}\n", little, ""},
+		{3, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }  \n", little, ""},
+		{1, "{'descr': '=f4', 'fortran_order': False, 'shape': (2,), }\n", little, ""},
+		{1, "{'descr': 'f4', 'fortran_order': False, 'shape': (2,), }\n", little, ""},
+		{1, "{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }\n", big, ""},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2L,), }\n", little, ""},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }\n", little, "negative dimension -2"},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999,), }\n", little, `"99999999999999999999999" in the NumPy header is too large`},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9), }\n", little, "shape [9223372036854775807,9] is too large"},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': 2, }\n", little, `"2, }" where it should have a shape in parentheses`},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3), }\n", little, "a comma or the end of the shape"},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': " + strings.Repeat("(", 5000) + "}\n", little, strings.Repeat("(", 40) + `"… where it should have a dimension`},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (" + strings.Repeat("1,", 65) + ")}\n", little, "more than 64 dimensions"},
+		{1, "{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }\n", little, "True or False"},
+		{1, "{'descr': '<f4', 'fortran_order': False, }\n", little, `lacks the key "shape"`},
+		{1, "{'descr': '<f4', 'descr': '<f8', 'fortran_order': False, 'shape': (2,), }\n", little, `the key "descr" twice`},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'x': 1}\n", little, `unknown key "x"`},
+		{1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }\n", little, "records of several fields"},
+		{1, "{'descr': '<U4', 'fortran_order': False, 'shape': (2,), }\n", little, `NumPy type "<U4" is not supported`},
+		{1, "{'descr': '<>f4', 'fortran_order': False, 'shape': (2,), }\n", little, `NumPy type "<>f4" is not supported`},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), } x\n", little, `"x" where it should have its end`},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", little, "does not end with a new line"},
+		{1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", append(bytes.Clone(little), 1, 2, 3), "3 bytes behind the array"},
+		{4, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", little, "version 4.0"},
+	} {
+		a, err := readAll(fileOf(c.version, c.header, c.data...))
+		if c.want != "" {
+			require.ErrorContains(t, err, c.want)
+			assert.Less(t, len(err.Error()), 200)
+			continue
+		}
+		require.NoError(t, err, c.header)
+		assert.Equal(t, plain.Data, a.Data, c.header)
+	}
+	swapped, err := readAll(fileOf(1, "{'descr': '>c8', 'fortran_order': False, 'shape': (1,), }\n", big...))
+	require.NoError(t, err)
+	assert.Equal(t, []complex64{1 + 2i}, ndarray.Slice[complex64](swapped))
+	truths, err := readAll(fileOf(1, "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }\n", 0, 2, 255))
+	require.NoError(t, err)
+	assert.Equal(t, []byte{0, 1, 1}, truths.Data)
 }
 
 // entry is a file of an archive, with what its header says of sizes.

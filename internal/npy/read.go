@@ -9,8 +9,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sbinet/npyio"
-
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -29,10 +27,11 @@ type Header struct {
 	DType       ndarray.DType
 	Shape       []int
 	ColumnMajor bool // the first index changes fastest (Fortran's order)
+	bigEndian   bool // the highest byte of a number comes first
 }
 
-// Read reads a .npy file of size bytes. check, which may be nil, refuses an array by its header, before memory is taken. What
-// follows the elements is not read. An array beyond the budget of the context is an [ndarray.Budget]'s error.
+// Read reads a .npy file of size bytes. check, which may be nil, refuses an array by its header, before memory is taken. Bytes
+// behind the elements are an error, since NumPy would read several arrays of such a file one by one. An array beyond the budget of the context is an [ndarray.Budget]'s error.
 func Read(ctx context.Context, r io.Reader, size int64, check func(Header) error) (*ndarray.Array, error) {
 	return read(ctx, bufio.NewReaderSize(r, mostHeader), size, check)
 }
@@ -44,7 +43,7 @@ func read(ctx context.Context, r *bufio.Reader, size int64, check func(Header) e
 	}
 	n, err := ndarray.ByteSize(h.DType, h.Shape)
 	if err != nil {
-		return nil, fmt.Errorf("shape %v is too large", h.Shape)
+		return nil, fmt.Errorf("shape %s is too large", strings.ReplaceAll(fmt.Sprint(h.Shape), " ", ","))
 	}
 	if check != nil {
 		if err := check(h); err != nil {
@@ -52,8 +51,11 @@ func read(ctx context.Context, r *bufio.Reader, size int64, check func(Header) e
 		}
 	}
 	short := fmt.Errorf("the file ends before its %d bytes of elements", n)
-	if int64(n) > size-length {
+	switch rest := size - length; {
+	case int64(n) > rest:
 		return nil, short
+	case int64(n) < rest:
+		return nil, fmt.Errorf("there are %d bytes behind the array, which has %d; save one array in a file", rest-int64(n), n)
 	}
 	a, err := ndarray.NewIn(ndarray.BudgetOf(ctx), h.DType, h.Shape...)
 	if err != nil {
@@ -69,6 +71,9 @@ func read(ctx context.Context, r *bufio.Reader, size int64, check func(Header) e
 	}
 	if err != nil {
 		return nil, err
+	}
+	if h.bigEndian {
+		swap(a)
 	}
 	if a.DType == ndarray.Bool {
 		for i, b := range a.Data {
@@ -125,33 +130,27 @@ func readColumns(ctx context.Context, r io.Reader, a *ndarray.Array) error {
 	return nil
 }
 
-// readHeader reads what stands before the elements, and how many bytes that is. The library takes memory for as long a header as
-// a file claims to have, and panics on some damaged ones.
+// readHeader reads what stands before the elements, and how many bytes that is.
 func readHeader(r *bufio.Reader) (h Header, length int64, err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("the NumPy header is damaged")
-		}
-	}()
 	start, err := r.Peek(12)
 	if err != nil || !strings.HasPrefix(string(start), magic) {
 		return h, 0, errors.New("no NumPy file: it does not begin with NUMPY and a header")
 	}
-	if length = 10 + int64(binary.LittleEndian.Uint16(start[8:])); start[6] > 1 {
-		length = 12 + int64(binary.LittleEndian.Uint32(start[8:]))
+	if start[6] < 1 || start[6] > 3 || start[7] != 0 {
+		return h, 0, fmt.Errorf("version %d.%d of NumPy's format is not known; 1.0, 2.0 and 3.0 are", start[6], start[7])
+	}
+	from := int64(10)
+	if length = from + int64(binary.LittleEndian.Uint16(start[8:])); start[6] > 1 {
+		from = 12
+		length = from + int64(binary.LittleEndian.Uint32(start[8:]))
 	}
 	if length > mostHeader {
 		return h, 0, fmt.Errorf("the NumPy header is said to have %d bytes", length)
 	}
-	nr, err := npyio.NewReader(r)
-	if err != nil {
-		return h, 0, err
+	text := make([]byte, length)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return h, 0, errors.New("the file ends within the NumPy header")
 	}
-	d := nr.Header.Descr
-	for _, t := range types {
-		if t.descr == d.Type {
-			return Header{t.dt, d.Shape, d.Fortran}, length, nil
-		}
-	}
-	return h, 0, fmt.Errorf("NumPy type %q is not supported", d.Type)
+	h, err = parseHeader(string(text[from:]))
+	return h, length, err
 }
