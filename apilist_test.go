@@ -338,6 +338,7 @@ var apiTypes = map[string]reflect.Type{
 	"planner.Fault":               reflect.TypeFor[planner.Fault](),
 	"planner.FaultKind":           reflect.TypeFor[planner.FaultKind](),
 	"planner.FileError":           reflect.TypeFor[planner.FileError](),
+	"preprocess.WAVError":         reflect.TypeFor[preprocess.WAVError](),
 	"planner.GreedyBreadth":       reflect.TypeFor[planner.GreedyBreadth](),
 	"planner.GreedySize":          reflect.TypeFor[planner.GreedySize](),
 	"planner.HillClimb":           reflect.TypeFor[planner.HillClimb](),

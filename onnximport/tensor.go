@@ -41,6 +41,9 @@ func constantOf(memory ndarray.Budget, t *onnxwire.Tensor) (*ssa.Constant, error
 	if t.Segment != nil {
 		return nil, fail("", "tensor %q is a segment of a larger one, which the format never defined", t.Name)
 	}
+	if err := oneField(t); err != nil {
+		return nil, err
+	}
 	if dt != ndarray.String && t.RawData != nil && (len(t.RawData) > 0 || !hasTyped(t)) {
 		return rawConstant(t.Name, dt, shape, n, t.RawData)
 	}
@@ -116,6 +119,24 @@ func unpack(a *ndarray.Array, raw []byte) {
 	}
 }
 
+// oneField reports a tensor that has elements twice, in two fields, so that it is not known which are meant.
+func oneField(t *onnxwire.Tensor) error {
+	first := ""
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"raw_data", len(t.RawData)}, {"float_data", len(t.FloatData)}, {"int32_data", len(t.Int32Data)}, {"string_data", len(t.StringData)},
+		{"int64_data", len(t.Int64Data)}, {"double_data", len(t.DoubleData)}, {"uint64_data", len(t.Uint64Data)}} {
+		if f.n > 0 && first != "" {
+			return fail("the file may be damaged", "tensor %q has elements in %s and in %s", t.Name, first, f.name)
+		}
+		if f.n > 0 {
+			first = f.name
+		}
+	}
+	return nil
+}
+
 func hasTyped(t *onnxwire.Tensor) bool {
 	return len(t.FloatData)+len(t.Int32Data)+len(t.StringData)+len(t.Int64Data)+len(t.DoubleData)+len(t.Uint64Data) > 0
 }
@@ -152,11 +173,45 @@ func typedArray(memory ndarray.Budget, t *onnxwire.Tensor, dt ndarray.DType, sha
 	if a.Data != nil {
 		return a, nil
 	}
+	if err := fitsType(t, dt); err != nil {
+		return nil, err
+	}
 	if err := memory.Ask("a tensor", convertedBytes(a, t)); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	convertTyped(a, t)
 	return a, nil
+}
+
+// fitsType reports an entry of a list that is wider than the elements, and holds what they can not. Bit patterns may have a sign.
+func fitsType(t *onnxwire.Tensor, dt ndarray.DType) error {
+	var lo, hi int64
+	switch bits := dt.FileBits(); {
+	case dt == ndarray.Bool, dt == ndarray.String, dt == ndarray.Uint64, bits > 16 && dt != ndarray.Uint32:
+		return nil
+	case dt == ndarray.Uint32:
+		for _, v := range t.Uint64Data {
+			if v > math.MaxUint32 {
+				return fail("the file may be damaged", "tensor %q of type %s has the entry %d in uint64_data", t.Name, dt, v)
+			}
+		}
+		return nil
+	case bits < 8:
+		lo, hi = math.MinInt8, math.MaxUint8
+	default:
+		lo, hi = -1<<(bits-1), 1<<bits-1
+		if dt.IsInteger() && dt.IsSigned() {
+			hi = 1<<(bits-1) - 1
+		} else if dt.IsInteger() {
+			lo = 0
+		}
+	}
+	for _, v := range t.Int32Data {
+		if int64(v) < lo || int64(v) > hi {
+			return fail("the file may be damaged", "tensor %q of type %s has the entry %d in int32_data", t.Name, dt, v)
+		}
+	}
+	return nil
 }
 
 // packedEntries reports that an entry of int32_data holds a byte of packed

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"image"
 	"image/color"
+	"io"
 	"math"
 	"testing"
 
@@ -196,6 +197,13 @@ func wav(format, channels, rate, bits int, data []byte) []byte {
 	return append(le.AppendUint32(b, uint32(len(data))), data...)
 }
 
+// told is a WAVE file of two channels of 16 bits that tells of so many bytes of samples, and ends before them.
+func told(size uint32) []byte {
+	b := wav(1, 2, 8000, 16, nil)
+	binary.LittleEndian.PutUint32(b[len(b)-4:], size)
+	return b
+}
+
 func TestReadWAV(t *testing.T) {
 	le := binary.LittleEndian
 	f32 := le.AppendUint32(le.AppendUint32(nil, math.Float32bits(0.25)), math.Float32bits(-0.5))
@@ -211,7 +219,7 @@ func TestReadWAV(t *testing.T) {
 		{"32", wav(1, 1, 8000, 32, []byte{0, 0, 0, 0x40}), [][]float32{{0.5}}},
 		{"float", wav(3, 1, 8000, 32, f32), [][]float32{{0.25, -0.5}}},
 		{"double", wav(3, 1, 8000, 64, f64), [][]float32{{0.25}}},
-		{"cut short", wav(1, 2, 8000, 16, []byte{0, 0x40, 0, 0x80, 0, 0xc0, 0, 0})[:len(wav(1, 2, 8000, 16, nil))+7], [][]float32{{0.5}, {-1}}},
+		{"to a pipe", append(told(0xffffffff), 0, 0x40, 0, 0x80), [][]float32{{0.5}, {-1}}},
 		{"silence", wav(1, 1, 8000, 16, nil), [][]float32{{}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -227,9 +235,20 @@ func TestReadWAV(t *testing.T) {
 		_, err := preprocess.ReadWAV(bytes.NewReader(good[:n]))
 		require.Error(t, err, "%d bytes", n)
 	}
-	for _, bad := range [][]byte{wav(1, 0, 8000, 16, nil), wav(1, 1, 0, 16, nil), wav(1, 1, 8000, 12, nil), wav(2, 1, 8000, 4, nil), wav(1, 1, 8000, 0, nil), []byte("\x89PNG\r\n\x1a\n12345678")} {
-		_, err := preprocess.ReadWAV(bytes.NewReader(bad))
-		require.Error(t, err)
+	block := told(4)
+	block[len(block)-12] = 3
+	for want, bad := range map[string][]byte{
+		"0 channels": wav(1, 0, 8000, 16, nil), "of 0 samples a second": wav(1, 1, 0, 16, nil), "12 bits in format 1": wav(1, 1, 8000, 12, nil), "4 bits in format 2": wav(2, 1, 8000, 4, nil),
+		"0 bits in format 1": wav(1, 1, 8000, 0, nil), "does not begin with RIFF": []byte("\x89PNG\r\n\x1a\n12345678"),
+		"ends after 7 of 8 bytes": append(told(8), 0, 0x40, 0, 0x80, 0, 0xc0, 0), "ends after 4 of 8 bytes": append(told(8), 0, 0x40, 0, 0x80), "6 bytes of samples, which is not a multiple of the 4": append(told(6), 0, 0x40, 0, 0x80, 0, 0xc0),
+		"ends within a sample": append(told(0xffffffff), 0, 0x40, 0, 0x80, 0), "has 3 bytes for each time": append(block, 0, 0, 0, 0),
+	} {
+		for _, r := range []io.Reader{bytes.NewReader(bad), io.MultiReader(bytes.NewReader(bad))} {
+			_, err := preprocess.ReadWAV(r)
+			var wrong *preprocess.WAVError
+			require.ErrorAs(t, err, &wrong, want)
+			assert.ErrorContains(t, err, want)
+		}
 	}
 	early := append([]byte("RIFF\xff\xff\xff\xffWAVEdata"), 0, 0, 0, 0)
 	_, err := preprocess.ReadWAV(bytes.NewReader(early))

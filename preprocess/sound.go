@@ -95,8 +95,20 @@ type wave struct {
 	rate                   int
 }
 
+// WAVError says why a file is no WAVE file that can be read.
+type WAVError struct{ Reason string }
+
+// Error is the reason.
+func (e *WAVError) Error() string { return "the WAVE file " + e.Reason }
+
+func badWAV(format string, args ...any) error { return &WAVError{fmt.Sprintf(format, args...)} }
+
+// unknownSize is what programs write that do not know how many samples will come.
+const unknownSize = math.MaxUint32
+
 // ReadWAV reads a WAVE file: integers of 8, 16, 24 or 32 bits, or floating-point numbers of 32 or
-// 64. A file that ends early has the samples that are there.
+// 64. The errors of what is in the file are [*WAVError]s: a file that ends before the samples that it tells of, half a sample, or
+// a format that contradicts itself. A file that tells of 0xffffffff bytes, as those do that are written to a pipe, has samples to its end.
 func ReadWAV(r io.Reader) (*Sound, error) { return ReadWAVIn(0, r) }
 
 // ReadWAVIn is [ReadWAV] within a budget, which [Sound.Tensor] keeps, too. Of a reader that is an [io.Seeker] the samples are
@@ -108,7 +120,7 @@ func ReadWAVIn(b ndarray.Budget, r io.Reader) (_ *Sound, err error) {
 	if _, err := io.ReadFull(r, head[:]); failed(err) {
 		return nil, err
 	} else if err != nil || string(head[:4]) != "RIFF" || string(head[8:]) != "WAVE" {
-		return nil, errors.New("no WAVE file: it does not begin with RIFF and WAVE")
+		return nil, badWAV("does not begin with RIFF and WAVE")
 	}
 	var w wave
 	for {
@@ -125,7 +137,7 @@ func ReadWAVIn(b ndarray.Budget, r io.Reader) (_ *Sound, err error) {
 				return nil, err
 			}
 		case "data":
-			return w.samples(b, io.LimitReader(r, size), min(size, left(r)))
+			return w.samples(b, r, size)
 		default:
 			if _, err := io.CopyN(io.Discard, r, size+size&1); failed(err) {
 				return nil, err
@@ -136,7 +148,7 @@ func ReadWAVIn(b ndarray.Budget, r io.Reader) (_ *Sound, err error) {
 	}
 }
 
-var errNoSamples = errors.New("the WAVE file has no samples")
+var errNoSamples = badWAV("has no samples")
 
 // failed reports an error of a reader that is not its end.
 func failed(err error) bool {
@@ -147,7 +159,7 @@ func failed(err error) bool {
 func (w *wave) read(r io.Reader) error {
 	b, err := io.ReadAll(io.LimitReader(r, 64))
 	if err != nil || len(b) < 16 {
-		return errors.New("the WAVE file's format is cut short")
+		return badWAV("has a format that is cut short")
 	}
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return err
@@ -158,10 +170,13 @@ func (w *wave) read(r io.Reader) error {
 		w.format = int(le.Uint16(b[24:]))
 	}
 	if w.channels == 0 || w.rate == 0 {
-		return fmt.Errorf("the WAVE file has %d channels of %d samples a second", w.channels, w.rate)
+		return badWAV("has %d channels of %d samples a second", w.channels, w.rate)
 	}
 	if w.decoder() == nil {
-		return fmt.Errorf("samples of %d bits in format %d of a WAVE file are not supported", w.bits, w.format)
+		return badWAV("has samples of %d bits in format %d, which are not supported", w.bits, w.format)
+	}
+	if block := int(le.Uint16(b[12:])); block != w.channels*w.bits/8 {
+		return badWAV("has %d bytes for each time, %d channels of %d bits take %d", block, w.channels, w.bits, w.channels*w.bits/8)
 	}
 	return nil
 }
@@ -208,10 +223,10 @@ func left(r io.Reader) int64 {
 	return end - at
 }
 
-// samples reads a data chunk to its end, of about size bytes.
-func (w *wave) samples(memory ndarray.Budget, r io.Reader, size int64) (*Sound, error) {
+// samples reads a data chunk of size bytes, of a file that may end before.
+func (w *wave) samples(memory ndarray.Budget, file io.Reader, size int64) (*Sound, error) {
 	if w.channels == 0 {
-		return nil, errors.New("the WAVE file has samples before it has a format")
+		return nil, badWAV("has samples before it has a format")
 	}
 	width, decode := w.bits/8, w.decoder()
 	frame := width * w.channels
@@ -219,13 +234,22 @@ func (w *wave) samples(memory ndarray.Budget, r io.Reader, size int64) (*Sound, 
 	for c := range s.Channels {
 		s.Channels[c] = []float32{}
 	}
-	if err := s.grow(int(size / int64(frame))); err != nil {
+	if size != unknownSize && size%int64(frame) != 0 {
+		return nil, badWAV("tells of %d bytes of samples, which is not a multiple of the %d for each time", size, frame)
+	}
+	if err := s.grow(int(min(size, left(file)) / int64(frame))); err != nil {
 		return nil, err
 	}
+	r := file
+	if size != unknownSize {
+		r = io.LimitReader(file, size)
+	}
+	read := int64(0)
 	buf := make([]byte, max(64<<10/frame, 1)*frame)
 	for {
 		n, err := io.ReadFull(r, buf)
 		frames := n / frame
+		read += int64(n)
 		if s.length()+frames > cap(s.Channels[0]) {
 			if err := s.grow(max(s.length(), frames)); err != nil {
 				return nil, err
@@ -239,11 +263,22 @@ func (w *wave) samples(memory ndarray.Budget, r io.Reader, size int64) (*Sound, 
 		switch err {
 		case nil:
 		case io.EOF, io.ErrUnexpectedEOF:
-			return s, nil
+			return w.complete(s, read, size)
 		default:
 			return nil, err
 		}
 	}
+}
+
+// complete is the sound, unless the file has not all of the samples.
+func (w *wave) complete(s *Sound, read, size int64) (*Sound, error) {
+	switch {
+	case size != unknownSize && read < size:
+		return nil, badWAV("ends after %d of %d bytes of samples", read, size)
+	case read%int64(w.channels*w.bits/8) != 0:
+		return nil, badWAV("ends within a sample")
+	}
+	return s, nil
 }
 
 // grow makes room for more samples in every channel.

@@ -255,5 +255,5 @@ func TestRunSound(t *testing.T) {
 	file := writeTemp(t, t.TempDir(), "x.wav", []byte("RIFF\x28\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data\x04\x00\x00\x00\x00\x40\x00\xc0"))
 	assert.Equal(t, []any{0.5, -0.5}, first(t, passing(t, "float32[N,S]"), "--input", "x0="+file))
 	fails(t, exitFailed, []string{"2 samples, 16000 a second, it takes 512"}, "run", passing(t, "float32[1,512]"), "--input", "x0="+file)
-	fails(t, exitFailed, []string{"no WAVE file"}, "run", passing(t, "float32[1,512]"), "--input", "x0="+writeTemp(t, t.TempDir(), "y.wav", []byte("no sound at all")))
+	fails(t, exitFailed, []string{"the WAVE file does not begin with RIFF"}, "run", passing(t, "float32[1,512]"), "--input", "x0="+writeTemp(t, t.TempDir(), "y.wav", []byte("no sound at all")))
 }
