@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // recorder is a hook that keeps what it is told, by several goroutines at once.
@@ -236,5 +238,35 @@ func within(t *testing.T, what string, f func()) {
 	case <-done:
 	case <-time.After(time.Minute):
 		t.Fatalf("%s hangs", what)
+	}
+}
+
+// TestHookNames: events of kernels that compute several nodes, or nodes in another layout, name the model's nodes.
+func TestHookNames(t *testing.T) {
+	for _, name := range []string{"inception", "encoder", "unet"} {
+		m := builtin(name)
+		known := map[string]bool{}
+		for _, n := range m.Graph().Nodes {
+			for _, of := range n.Names() {
+				known[of.Name], known[of.Result] = true, true
+			}
+		}
+		inputs, bound := map[string]ndarray.Value{}, map[string]int64{"N": 1, "S": 4}
+		for _, in := range m.Inputs() {
+			inputs[in.Name] = drawn(in.Type.Bind(bound), 1)
+		}
+		var r recorder
+		_, err := m.RunValues(t.Context(), inputs, berth.WithHook(r.hook()))
+		require.NoError(t, err)
+		private := 0
+		for _, e := range r.take(t) {
+			for _, part := range strings.Split(e.Node, ", ") {
+				assert.True(t, known[part], "%s: %s.%s %q", name, e.Domain, e.Op, e.Node)
+			}
+			if e.Domain == ops.Private {
+				private++
+			}
+		}
+		assert.Positive(t, private, name)
 	}
 }

@@ -36,6 +36,8 @@ type idleSessions struct {
 	bytes  int64
 	timer  *idleTimer // looks for sessions that have been idle for too long; nil until there is one
 	timed  bool       // it is set
+
+	retired bool // no later call gets the program
 }
 
 type idleSession struct {
@@ -142,7 +144,7 @@ func (p *Program) Trim() {
 func (p *Program) retire() {
 	p.idle.mu.Lock()
 	defer p.idle.mu.Unlock()
-	p.idle.limits.Sessions = 0
+	p.idle.limits.Sessions, p.idle.retired = 0, true
 	p.drop(len(p.idle.list))
 }
 

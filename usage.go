@@ -28,9 +28,15 @@ func (p *Program) idleCount() int {
 	return len(p.idle.list)
 }
 
+func (p *Program) isRetired() bool {
+	p.idle.mu.Lock()
+	defer p.idle.mu.Unlock()
+	return p.idle.retired
+}
+
 // ModelStats counts what a model and its programs hold now.
 type ModelStats struct {
-	Programs     int   // that are not collected, those kept for [Model.RunValues] among them
+	Programs     int   // of [Model.Compile] until they are collected, and those kept for [Model.RunValues]
 	KeptPrograms int   // for [Model.RunValues]; not those that are being compiled
 	Hits, Misses int64 // calls of [Model.RunValues] and the like that found a kept program, and that did not
 	Compiles     int64 // of programs for such calls that succeeded
@@ -52,7 +58,9 @@ func (m *Model) Stats() ModelStats {
 	s := ModelStats{Closed: m.life.closed()}
 	m.kept.count(&s)
 	for _, p := range m.made.alive() {
-		s.Programs++
+		if !p.isRetired() {
+			s.Programs++
+		}
 		s.IdleSessions += p.idleCount()
 	}
 	if m.life != nil {

@@ -1,8 +1,10 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -21,9 +23,9 @@ type Hook struct {
 
 // Event is one node of a run.
 type Event struct {
-	Domain   string // of the operator; "" for the default one
+	Domain   string // of the operator that runs; "" for the default one, [ops.Private] for one that computes what the model has otherwise
 	Op       string
-	Node     string // name of the node, or of its first result if it has none
+	Node     string // name of the model's node that it computes, or of its first result if it has none; of several, separated by commas
 	Start    time.Time
 	Duration time.Duration
 	Bytes    int64 // of its results; views, which take none, included
@@ -58,16 +60,13 @@ func (s *Session) tell(f func(context.Context, Event), e Event) {
 	rescue.Call("the hook", func() { f(s.ctx, e) })
 }
 
+// nameOf names the model's nodes that a node computes.
 func nameOf(n *ssa.Node) string {
-	if n.Name != "" {
-		return n.Name
+	var names []string
+	for _, of := range n.Names() {
+		names = append(names, cmp.Or(of.Name, of.Result))
 	}
-	for _, v := range n.Out {
-		if v != nil {
-			return v.Name
-		}
-	}
-	return ""
+	return strings.Join(names, ", ")
 }
 
 // resultBytes is the size of what an instruction has computed.
