@@ -119,8 +119,9 @@ func (v *verification) accurate(ctx context.Context, in, got, want map[string]nd
 	if err != nil {
 		return 0, false, ctx.Err()
 	}
-	for _, o := range v.m.Outputs() {
-		r, pass := v.outputAsAccurate(o.Name, got, want, wide)
+	g, w := tensors(got), tensors(want)
+	for name := range w {
+		r, pass := v.outputAsAccurate(g[name], w[name], wide.of(name))
 		if !pass {
 			return 0, false, nil
 		}
@@ -137,14 +138,11 @@ type doubtful struct {
 }
 
 // inRounding is the largest difference in any output of float32, in units of rounding of its scale.
-func (v *verification) inRounding(got, want map[string]ndarray.Value) (units float64) {
-	for _, o := range v.m.Outputs() {
-		x, ok1 := got[o.Name].(*ndarray.Array)
-		y, ok2 := want[o.Name].(*ndarray.Array)
-		if ok1 && ok2 && y.DType == ndarray.Float32 {
-			if s := scaleOf(y); s > 0 {
-				units = max(units, maxAbsDiff(x, y)/(s*unitOf(ndarray.Float32)))
-			}
+func inRounding(got, want map[string]ndarray.Value) (units float64) {
+	g := tensors(got)
+	for name, y := range tensors(want) {
+		if s := scaleOf(y); s > 0 && y.DType == ndarray.Float32 {
+			units = max(units, maxAbsDiff(g[name], y)/(s*unitOf(ndarray.Float32)))
 		}
 	}
 	return units
@@ -197,10 +195,11 @@ func (v *verification) near(ctx context.Context, d *doubtful) (near, ran bool, e
 	if err != nil {
 		return false, false, ctx.Err()
 	}
-	for _, o := range v.m.Outputs() {
-		y := exact[o.Name]
-		own, ok1 := distanceOf(d.want[o.Name], y, d.want[o.Name])
-		made, ok2 := distanceOf(d.got[o.Name], y, d.want[o.Name])
+	g, w, e := tensors(d.got), tensors(d.want), tensors(exact)
+	for name, want := range w {
+		y := e[name]
+		own, ok1 := distanceOf(want, y, want)
+		made, ok2 := distanceOf(g[name], y, want)
 		if ok1 && ok2 && !made.within(own, halfTimes, halfUnits*unitOf(ndarray.Float32)*scaleOf(y)) {
 			return false, true, nil
 		}
@@ -208,24 +207,32 @@ func (v *verification) near(ctx context.Context, d *doubtful) (near, ran bool, e
 	return true, true, nil
 }
 
-// outputAsAccurate decides about one output, and says what rounding makes in it.
-func (v *verification) outputAsAccurate(name string, got, want map[string]ndarray.Value, wide wideOutputs) (rounding float64, pass bool) {
+// wideTensors are those of one output in the wider type, nil where a model did not give it.
+type wideTensors struct{ original, nudged, result *ndarray.Array }
+
+func (w wideOutputs) of(name string) wideTensors {
+	return wideTensors{tensors(w.original)[name], tensors(w.nudged)[name], tensors(w.result)[name]}
+}
+
+// outputAsAccurate decides about one output, and says what rounding makes in it. Where the original in the wider type is not finite it tells nothing, and the
+// result is to be within the tolerance.
+func (v *verification) outputAsAccurate(got, want *ndarray.Array, wide wideTensors) (rounding float64, pass bool) {
 	var d [3]distance
-	for i, x := range []ndarray.Value{want[name], got[name], wide.result[name]} {
-		if d[i], pass = distanceOf(x, wide.original[name], want[name]); !pass {
+	for i, x := range []*ndarray.Array{want, got, wide.result} {
+		if d[i], pass = distanceOf(x, wide.original, want); !pass {
 			return 0, false
 		}
 	}
 	r := d[0]
-	if n, ok := distanceOf(wide.nudged[name], wide.original[name], want[name]); ok && isFinite(n.largest) {
+	if n, ok := distanceOf(wide.nudged, wide.original, want); ok && isFinite(n.largest) {
 		r = distance{max(r.largest, n.largest), max(r.mean, n.mean)}
 	}
 	unit := v.precision.unit
 	if unit == 0 {
 		unit = unitOf(ndarray.Float32)
 	}
-	unit *= scaleOf(wide.original[name])
-	return r.largest, v.sameNonFinite(got[name], want[name]) && d[1].within(r, halfTimes, halfUnits*unit) && d[2].within(r, wideTimes, wideUnits*unit)
+	unit *= scaleOf(wide.original)
+	return r.largest, v.unmeasured(got, want, wide.original) && d[1].within(r, halfTimes, halfUnits*unit) && d[2].within(r, wideTimes, wideUnits*unit)
 }
 
 // runWide runs the models in float32.
@@ -254,23 +261,20 @@ func (d distance) within(of distance, times, rounding float64) bool {
 
 // distanceOf measures how far x is from y where the original's output and y are finite. It is false for values that can not be
 // compared.
-func distanceOf(x, y, original ndarray.Value) (d distance, ok bool) {
-	a, ok1 := x.(*ndarray.Array)
-	b, ok2 := y.(*ndarray.Array)
-	o, ok3 := original.(*ndarray.Array)
-	if !ok1 || !ok2 || !ok3 || !slices.Equal(a.Shape, b.Shape) || !slices.Equal(a.Shape, o.Shape) || a.DType == ndarray.String || a.DType.IsComplex() {
+func distanceOf(x, y, original *ndarray.Array) (d distance, ok bool) {
+	if x == nil || y == nil || !slices.Equal(x.Shape, y.Shape) || !slices.Equal(x.Shape, original.Shape) || !isNumeric(x.DType) || !isNumeric(y.DType) {
 		return d, false
 	}
 	squares, n := 0.0, 0
-	for i := range a.Len() {
-		if !isFinite(o.Float(i)) || !isFinite(b.Float(i)) {
+	for i := range x.Len() {
+		if !isFinite(original.Float(i)) || !isFinite(y.Float(i)) {
 			continue
 		}
-		e := math.Abs(a.Float(i) - b.Float(i))
+		e := math.Abs(x.Float(i) - y.Float(i))
 		if e != e {
 			e = math.Inf(1)
 		}
-		if !b.DType.IsFloat() {
+		if !y.DType.IsFloat() {
 			e = min(e, 1) // how large an index or a flag is says nothing
 		}
 		squares, n = squares+e*e, n+1
@@ -284,11 +288,18 @@ func distanceOf(x, y, original ndarray.Value) (d distance, ok bool) {
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// sameNonFinite reports that two outputs are NaN and infinite at the same places, which scaled inputs need not be.
-func (v *verification) sameNonFinite(got, want ndarray.Value) bool {
-	g, w := got.(*ndarray.Array), want.(*ndarray.Array)
-	for i := range w.Len() {
-		if x, y := g.Float(i), w.Float(i); !v.scaled && !isFinite(y) && x != y && !(x != x && y != y) {
+// unmeasured reports that a result passes where the original or the yardstick is not finite: the original's NaN and infinities are the result's, unless inputs
+// are scaled, and where the yardstick alone is not finite the result is within the tolerance.
+func (v *verification) unmeasured(got, want, yardstick *ndarray.Array) bool {
+	tol := v.tolerance(want)
+	for i := range want.Len() {
+		x, y := got.Float(i), want.Float(i)
+		switch {
+		case isFinite(y) && !isFinite(x):
+			return false
+		case isFinite(y) && !isFinite(yardstick.Float(i)) && math.Abs(x-y) > tol.Atol+tol.Rtol*math.Abs(y):
+			return false
+		case !v.scaled && !isFinite(y) && x != y && !(x != x && y != y):
 			return false
 		}
 	}
