@@ -38,7 +38,7 @@ type verification struct {
 }
 
 func (a *app) newVerification(m, opt *berth.Model, have map[string]ndarray.Value, f optimizeFlags, res *optimizeJSON) *verification {
-	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, ran: newCoverage(), precision: leastPrecise(m.Graph())}
+	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, precision: leastPrecise(m.Graph())}
 }
 
 // mostCompared bounds the arithmetic of one comparison after the first, mostSpent of all of them, in FLOPs of one run.
@@ -53,13 +53,17 @@ type refusal struct {
 // run compares the models for the shapes given, or for several sizes of what is open, and records shapes and outcome, or why
 // there was none. The only error is a cancellation.
 func (v *verification) run(ctx context.Context) error {
-	defer func() { v.wide.Close() }()
+	var err error
+	if v.ran, err = newCoverage(ctx, v.m, v.a.limits()...); err != nil {
+		return err
+	}
+	defer func() { v.wide.Close(); v.ran.marked.Close() }()
 	v.res.Verified = !v.f.noVerify
-	err := v.cases(ctx)
+	err = v.cases(ctx)
 	if err == nil {
 		err = v.judge(ctx)
 	}
-	v.res.NotRun, v.res.decide = v.ran.hidden(v.m)
+	v.res.NotRun, v.res.decide = v.ran.hidden()
 	if err != nil || v.first != nil {
 		return err
 	}
@@ -208,7 +212,7 @@ func (v *verification) recordedIn(ctx context.Context, dir string) (c sizeCase, 
 
 // original runs the model as it is.
 func (v *verification) original(ctx context.Context, in map[string]ndarray.Value) (map[string]ndarray.Value, error) {
-	return v.m.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses(), berth.WithHook(v.ran.watch))...)
+	return v.ran.of(v.m).RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses(), berth.WithHook(v.ran.hook))...)
 }
 
 // exact leaves out the pass that computes dequantized arithmetic in integers: its results may differ by one quantization step,

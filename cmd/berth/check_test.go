@@ -77,6 +77,18 @@ func TestVerification(t *testing.T) {
 	const length = `in %x: float32[N] %s = Shape(%x) const %seven: int64[1] = [7] %d = Equal(%s, %seven) %c = Squeeze(%d) `
 	const branches = `%y = If(%c | %x) {
 		then_branch: graph "t" { in %p: float32[N] %a = OP(%p) out %a } else_branch: graph "e" { in %p: float32[N] %b = OP(%p) out %b } } out %y`
+	const alike = `%y = If(%c | %x) {
+		then_branch: graph "t" { in %p: float32[N] %a = Neg(%p) @"n" out %a } else_branch: graph "e" { in %p: float32[N] %a = Neg(%p) @"n" out %a } } out %y`
+	const constants = `%y = If(%c) { then_branch: graph "t" { const %a: int64[] = 1 out %a } else_branch: graph "e" { const %b: int64[] = 2 out %b } } out %y`
+	const within = `const %yes: bool[] = true %z = If(%yes | %c, %x) {
+		then_branch: graph "o" { in %c: bool[] in %x: float32[N] ` + branches + ` } else_branch: graph "e" { in %d: bool[] in %p: float32[N] %b = Neg(%p) out %b } } out %z`
+	const sized = `%y = If(%c | %x) { then_branch: graph "t" { in %p: float32[3] %a = Shape(%p) out %a } else_branch: graph "e" { in %p: float32[3] const %b: int64[1] = [7] out %b } } out %y`
+	const trips = `in %x: float32[3] %t = Size(%x) const %yes: bool[] = true const %z: int64[] = 0
+		%y = Loop(%t, %yes, %z) { body: graph "b" { in %i: int64[] in %go: bool[] in %p: int64[] const %on: bool[] = true const %k: int64[] = 5 out %on, %k } } out %y`
+	const fixedLoop = `const %t: int64[] = 3 const %yes: bool[] = true
+		%y = Loop(%t, %yes, %x) { body: graph "b" { in %i: int64[] in %go: bool[] in %p: float32[2] %a = Neg(%p) out %go, %a } } out %y`
+	const loop = `in %x: float32[N] %s = Size(%x) const %k: int64[] = 1000000 %t = Div(%s, %k) const %yes: bool[] = true
+		%y = Loop(%t, %yes, %x) { body: graph "b" { in %i: int64[] in %go: bool[] in %p: float32[N] %a = Neg(%p) out %go, %a } } out %y`
 	for _, c := range []struct {
 		name, model, other string
 		verified, untested bool
@@ -108,6 +120,14 @@ func TestVerification(t *testing.T) {
 		{name: "an empty batch", model: `in %x: float32[N,S,2] %y = Flatten(%x) out %y`,
 			other: `in %x: float32[N,S,2] %s = Shape(%x) [start=1, end=2] const %t: int64[1] = [2] %m = Mul(%s, %t) const %r: int64[1] = [-1] %u = Concat(%r, %m) [axis=0] %y = Reshape(%x, %u) out %y`},
 		{name: "a branch that no input takes", model: length + branches, other: length + branches, verified: true, notRun: `then_branch of If "y"`},
+		{name: "a branch with the names of its sibling", model: length + alike, other: length + alike, verified: true, notRun: `then_branch of If "y"`},
+		{name: "a branch without nodes", model: length + constants, other: length + strings.Replace(constants, "1 out %a", "3 out %a", 1), verified: true, notRun: `then_branch of If "y"`},
+		{name: "branches without nodes that a flag chooses", model: flag + constants, other: flag + constants, verified: true},
+		{name: "a branch in one that a constant chooses", model: length + within, other: length + within, verified: true, notRun: `then_branch of If "y"`},
+		{name: "branches of sizes known beforehand", model: strings.ReplaceAll(flag, "N", "3") + sized, other: strings.ReplaceAll(flag, "N", "3") + sized, verified: true},
+		{name: "a loop of constants", model: trips, other: trips, verified: true},
+		{name: "the loop of a model without inputs", model: `const %x: float32[2] = [1, 2] ` + fixedLoop, other: `const %x: float32[2] = [1, 2] ` + fixedLoop, verified: true},
+		{name: "a loop without iterations", model: loop, other: loop, verified: true, notRun: `body of Loop "y"`},
 		{name: "branches that a flag chooses", model: flag + branches, other: flag + branches, verified: true},
 		{name: "one of them is wrong", model: flag + branches, other: flag + strings.Replace(branches, "OP(%p) out %a", "Abs(%p) out %a", 1)},
 		{name: "so is the other one", model: flag + branches, other: flag + strings.Replace(branches, "OP(%p) out %b", "Abs(%p) out %b", 1)},
@@ -118,7 +138,7 @@ func TestVerification(t *testing.T) {
 			assert.Equal(t, c.untested, res.untested)
 			if c.verified {
 				assert.Contains(t, strings.Join(res.NotRun, " "), c.notRun)
-				assert.Equal(t, c.notRun == "", len(res.NotRun) == 0)
+				assert.Equal(t, c.notRun == "", len(res.NotRun) == 0, "%s", res.NotRun)
 			}
 		})
 	}

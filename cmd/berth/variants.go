@@ -56,7 +56,7 @@ func (v *verification) variants(ctx context.Context) error {
 			return err
 		}
 	}
-	bodies, _ := v.ran.hidden(v.m)
+	bodies, _ := v.ran.hidden()
 	if in, any := v.exchanged(c.in); any && v.res.Verified && len(bodies) > 0 {
 		return v.again(ctx, "integers and flags 1 - x", in)
 	}
