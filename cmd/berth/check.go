@@ -25,10 +25,11 @@ type verification struct {
 	f      optimizeFlags
 	res    *optimizeJSON
 
-	ran       *coverage // of the original
-	first     *sizeCase // the first inputs that it ran with
-	why       error     // of its first failure, until then
-	spent     int64     // FLOPs of the runs after the first
+	ran       *coverage      // of the original
+	seen      map[string]int // elements compared, by output
+	first     *sizeCase      // the first inputs that it ran with
+	why       error          // of its first failure, until then
+	spent     int64          // FLOPs of the runs after the first
 	precision precision
 	wide      *wideModels // made when first needed
 	far       *doubtful   // of the comparisons within the tolerance, the one furthest from what rounding makes
@@ -38,7 +39,7 @@ type verification struct {
 }
 
 func (a *app) newVerification(m, opt *berth.Model, have map[string]ndarray.Value, f optimizeFlags, res *optimizeJSON) *verification {
-	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, precision: leastPrecise(m.Graph())}
+	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, seen: map[string]int{}, precision: leastPrecise(m.Graph())}
 }
 
 // mostCompared bounds the arithmetic of one comparison after the first, mostSpent of all of them, in FLOPs of one run.
@@ -65,6 +66,7 @@ func (v *verification) run(ctx context.Context) error {
 	}
 	v.res.NotRun, v.res.decide = v.ran.hidden()
 	if err != nil || v.first != nil {
+		v.tellEmpty()
 		return err
 	}
 	v.res.Verified = false
@@ -98,7 +100,7 @@ func (v *verification) cases(ctx context.Context) error {
 	}
 	steps := []func(context.Context) error{v.choices, v.recorded}
 	if v.first != nil {
-		steps = []func(context.Context) error{v.singles, v.variants, v.choices, v.recorded}
+		steps = []func(context.Context) error{v.singles, v.variants, v.choices, v.recorded, v.hits}
 	}
 	for _, step := range steps {
 		if ctx.Err() != nil || v.settled() {
@@ -220,10 +222,18 @@ func (v *verification) original(ctx context.Context, in map[string]ndarray.Value
 var exact = berth.WithoutPass("quantized")
 
 // compare runs the optimized model and compares its outputs with those wanted.
-func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.Value) error {
+func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.Value) (err error) {
 	if !v.variant {
 		v.count(want)
 	}
+	comparable := v.comparable(want)
+	defer func() {
+		for name, n := range comparable {
+			if v.res.Verified && err == nil {
+				v.seen[name] += n
+			}
+		}
+	}()
 	got, err := v.opt.RunValues(ctx, in, append(v.a.limits(), exact)...)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -260,6 +270,43 @@ func (v *verification) count(want map[string]ndarray.Value) {
 			nan, inf := nonFinite(a)
 			v.res.NaN, v.res.Inf, v.res.Elements = v.res.NaN+nan, v.res.Inf+inf, v.res.Elements+a.Len()
 		}
+	}
+}
+
+// comparable counts the elements of each output that a comparison says something of: not NaN, of which any is like any other, and for scaled inputs
+// finite.
+func (v *verification) comparable(want map[string]ndarray.Value) map[string]int {
+	all := map[string]int{}
+	for output, x := range want {
+		for _, a := range tensors(map[string]ndarray.Value{output: x}) {
+			nan, inf := nonFinite(a)
+			if !v.scaled {
+				inf = 0
+			}
+			all[output] += a.Len() - nan - inf
+		}
+	}
+	return all
+}
+
+// unseen lists the outputs of which no element has been compared.
+func (v *verification) unseen() (names []string) {
+	for _, o := range v.m.Outputs() {
+		if v.seen[o.Name] == 0 {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
+// tellEmpty records the outputs of which nothing was compared. A model of which that are all is not verified.
+func (v *verification) tellEmpty() {
+	if v.f.noVerify || !v.res.Verified {
+		return
+	}
+	if v.res.Empty = v.unseen(); len(v.res.Empty) == len(v.m.Outputs()) {
+		v.res.Verified = false
+		v.res.Note = fmt.Sprintf("no output has an element that is a number with the inputs tried (%s); give others with --input or --data", someOf(v.res.Empty))
 	}
 }
 

@@ -144,6 +144,40 @@ func TestVerification(t *testing.T) {
 	}
 }
 
+// TestNothingCompared: an output that has no element in any comparison is told of, and if that are all, nothing is verified.
+func TestNothingCompared(t *testing.T) {
+	const above = `in %x: float32[8] const %k: float32[] = LIMIT %b = Greater(%x, %k) %y = Compress(%x, %b) [axis=0] `
+	for _, c := range []struct {
+		name, model, other string
+		verified           bool
+		empty              string
+	}{
+		{name: "hits", model: strings.Replace(above, "LIMIT", "1e9", 1) + `out %y`, verified: true},
+		{name: "hits that differ", model: strings.Replace(above, "LIMIT", "1e9", 1) + `out %y`, other: strings.Replace(above, "LIMIT", "2e9", 1) + `%z = Neg(%y) out %z`},
+		{name: "hits of shifted inputs", model: `in %x: float32[8] const %k: float32[] = 5 const %l: float32[] = 15 %a = Greater(%x, %k) %c = Less(%x, %l) %b = And(%a, %c) %y = Compress(%x, %b) [axis=0] out %y`, verified: true},
+		{name: "no hits", model: strings.Replace(above, "LIMIT", "3e38", 1) + `out %y`, empty: "y"},
+		{name: "no hits in one output", model: strings.Replace(above, "LIMIT", "3e38", 1) + `out %y, %x`, verified: true, empty: "y"},
+		{name: "an empty sequence", model: `in %x: float32[8] %s = SequenceEmpty() [dtype=1] out %s`, empty: "s"},
+		{name: "NaN alone", model: `in %x: float32[8] const %k: float32[] = nan %y = Mul(%x, %k) out %y, %x`, verified: true, empty: "y"},
+		{name: "an empty string is an element", model: `in %x: float32[8] const %s: string[1] = [""] out %s`, verified: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.other == "" {
+				c.other = c.model
+			}
+			res := compared(t, c.model, c.other)
+			assert.Equal(t, c.verified, res.Verified, "%+v", res)
+			assert.Equal(t, c.empty, strings.Join(res.Empty, " "))
+			assert.Equal(t, !c.verified && c.empty == "", res.differed)
+			if !c.verified && c.empty != "" {
+				a := &app{out: io.Discard, errOut: io.Discard}
+				assert.ErrorContains(t, a.verdict(&res, optimizeFlags{}), "not verified: no output has an element")
+				assert.NoError(t, a.verdict(&res, optimizeFlags{unchecked: true}))
+			}
+		})
+	}
+}
+
 // compared is what comes of comparing a model with another one that plays the optimized form.
 func compared(t *testing.T, model, other string) (res optimizeJSON) {
 	t.Helper()

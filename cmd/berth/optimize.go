@@ -51,7 +51,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"Dimensions that stay open are tried with several sizes, together and each by itself, and as 0, random floats also times 1000\n" +
 			"and 0.001, integers as the constants the model compares them with, and what is recorded in test_data_set_* folders beside\n" +
 			"model.onnx. Inputs that the model itself does not run with are named, and so are branches that\n" +
-			"no input takes: they are not verified. If the outputs differ, if the model or the given\n" +
+			"no input takes, and outputs that are empty or NaN in every run, for which further inputs are tried: they are not verified. If the outputs differ, if the model or the given\n" +
 			"inputs can not be run (--allow-unverified), or if other tools would refuse the result, nothing is written\n" +
 			"at OUT and the exit code is 3. The same holds if other tools would refuse the model itself: types that ONNX does not\n" +
 			"allow, versions that are not known (--allow-unverified names them and writes the result).\n" +
@@ -101,13 +101,14 @@ type optimizeJSON struct {
 	After  statsJSON        `json:"after"`
 	Shapes map[string][]int `json:"shapes,omitempty"` // of the inputs that FLOPs and arenas are for
 
-	Tried    []map[string][]int `json:"tried,omitempty"`    // shapes of the inputs that outputs were compared for, where some are open
-	Variants []string           `json:"variants,omitempty"` // other inputs that outputs were compared for
-	Refused  []refusal          `json:"refused,omitempty"`  // inputs that were tried and with which the original does not run
-	NotRun   []string           `json:"not_run,omitempty"`  // branches and loop bodies that no input entered: nothing is known of them
-	NaN      int                `json:"nan"`                // elements of the original's outputs that are NaN, the same ones in the result's
-	Inf      int                `json:"inf"`                // the same for infinities
-	Elements int                `json:"elements"`           // of all outputs compared
+	Tried    []map[string][]int `json:"tried,omitempty"`        // shapes of the inputs that outputs were compared for, where some are open
+	Variants []string           `json:"variants,omitempty"`     // other inputs that outputs were compared for
+	Refused  []refusal          `json:"refused,omitempty"`      // inputs that were tried and with which the original does not run
+	NotRun   []string           `json:"not_run,omitempty"`      // branches and loop bodies that no input entered: nothing is known of them
+	Empty    []string           `json:"not_compared,omitempty"` // outputs that had no element but NaN in any comparison
+	NaN      int                `json:"nan"`                    // elements of the original's outputs that are NaN, the same ones in the result's
+	Inf      int                `json:"inf"`                    // the same for infinities
+	Elements int                `json:"elements"`               // of all outputs compared
 	Verified bool               `json:"verified"`
 	MaxDiff  float64            `json:"max_abs_diff"`
 	Note     string             `json:"note,omitempty"`
@@ -571,8 +572,15 @@ func (a *app) printOptimize(res optimizeJSON) {
 		said = res.Note
 	}
 	switch {
-	case res.Verified && len(res.NotRun) > 0:
-		a.printf("verified: in part: %s\nnot run:  %s\nwritten:  %s\n", said, res.hiddenText(), written)
+	case res.Verified && len(res.NotRun)+len(res.Empty) > 0:
+		a.printf("verified: in part: %s\n", said)
+		if len(res.NotRun) > 0 {
+			a.printf("not run:  %s\n", res.hiddenText())
+		}
+		if len(res.Empty) > 0 {
+			a.printf("not compared: %s: empty or NaN with all inputs tried; others can be given with --input or --data\n", someOf(res.Empty))
+		}
+		a.printf("written:  %s\n", written)
 	case res.Verified:
 		a.printf("verified: %s\nwritten:  %s\n", said, written)
 	default:
