@@ -31,7 +31,8 @@ func (a *app) verifyCmd() *cobra.Command {
 	c := &cobra.Command{Use: "verify PATH...", Short: "Run ONNX test folders and compare outputs",
 		Long: "Verify runs every case below the given folders, .tar.gz archives or model files (model.onnx with\n" +
 			"test_data_set_* beside it) and compares the outputs with the recorded ones. It prints a line per\n" +
-			"failure and last 'N passed, N failed, N skipped; N data sets run'. --planner all repeats with every planner. --backend reference\n" +
+			"failure and last 'N passed, N failed, N skipped; N data sets run'. Cases without recorded outputs run and count as\n" +
+			"skipped, if all do the exit code is 3; outputs that are not recorded are named. --planner all repeats with every planner. --backend reference\n" +
 			"runs the graph as written, without passes. The tolerance is the same for 16-bit floats: recorded outputs do not\n" +
 			"say how much rounding is in them, which optimize measures by running the original in float32. For models that compute in\n" +
 			"float16 or bfloat16 give --rtol and --atol of a few units of rounding (2^-11 or 2^-8).",
@@ -109,16 +110,37 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 			if ctx.Err() != nil {
 				return n, lines
 			}
-			lines = append(lines, n.count(a, c.Name, pl, err))
+			compared := true
+			if err == nil {
+				compared, err = a.recordedOutputs(ctx, c, pl == planners[0])
+			}
+			lines = append(lines, n.count(a, c.Name, pl, err, compared))
 		}
 	}
 	return n, lines
 }
 
+// recordedOutputs reports that a case has recorded outputs, and tells of those that are missing.
+func (a *app) recordedOutputs(ctx context.Context, c *conformance.Case, tell bool) (compared bool, err error) {
+	missing, compared, err := c.Unrecorded(a.memory.In(ctx))
+	for _, m := range missing {
+		if tell && compared {
+			a.note("berth: %s/%s: not recorded, so not compared: output %s", plain(c.Name), plain(m.Set), plain(someOf(m.Outputs)))
+		}
+	}
+	return compared, err
+}
+
 // count records one outcome and returns its status line.
-func (n *tally) count(a *app, name, planner string, err error) string {
+func (n *tally) count(a *app, name, planner string, err error, compared bool) string {
 	if planner != "" && a.planner == "all" {
 		name += " [" + planner + "]"
+	}
+	if err == nil && !compared {
+		n.skipped++
+		line := plain(fmt.Sprintf("SKIP %s: no outputs are recorded (output_0.pb and the like), so there was nothing to compare", name))
+		a.note("%s", line)
+		return line
 	}
 	if err == nil {
 		n.passed++
@@ -154,6 +176,8 @@ func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
 		a.printf("%d passed, %d failed, %d skipped; %d data sets run\n", n.passed, n.failed, n.skipped, n.sets)
 	}
 	switch {
+	case n.failed+n.passed == 0 && n.skipped > 0:
+		return differs(fmt.Errorf("nothing was compared: no outputs are recorded"))
 	case n.failed == 0:
 		return nil
 	case n.failed == n.badModel && n.passed == 0:

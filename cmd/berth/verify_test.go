@@ -85,6 +85,36 @@ func TestVerifyDiffers(t *testing.T) {
 	ok(t, "verify", dir)
 }
 
+// TestVerifyUnrecorded: what has no recorded outputs is run and counts as skipped, and outputs that are not recorded are named.
+func TestVerifyUnrecorded(t *testing.T) {
+	dir := t.TempDir()
+	recorded(t, dir, "heads", 0)
+	recorded(t, dir, "mlp", 0)
+	mlp := filepath.Join(dir, "mlp")
+	require.NoError(t, os.Remove(filepath.Join(mlp, "test_data_set_0", "output_0.pb")))
+	list := filepath.Join(t.TempDir(), "list.txt")
+	o := cli(t, "verify", dir, "--list", list)
+	assert.Equal(t, exitDone, o.code)
+	assert.Equal(t, "1 passed, 0 failed, 1 skipped; 2 data sets run\n", o.out)
+	assert.Contains(t, o.err, "SKIP mlp: no outputs are recorded")
+	lines, err := os.ReadFile(list)
+	require.NoError(t, err)
+	assert.Contains(t, string(lines), "SKIP mlp: ")
+	fails(t, exitDiffers, []string{"nothing was compared"}, "verify", mlp)
+
+	two := saved(t, `in %x: float32[1] %y = Neg(%x) %z = Abs(%x) out %y, %z`)
+	set := filepath.Join(filepath.Dir(two), "test_data_set_0")
+	require.NoError(t, os.Mkdir(set, 0o755))
+	one := ndarray.Of([]float32{1}, 1)
+	writeTemp(t, set, "input_0.pb", tensorBytes(t, "x", one))
+	writeTemp(t, set, "output_1.pb", tensorBytes(t, "z", one))
+	o = cli(t, "verify", two)
+	assert.Equal(t, exitDone, o.code)
+	assert.Contains(t, o.err, "test_data_set_0: not recorded, so not compared: output y\n")
+	require.NoError(t, os.RemoveAll(filepath.Join(mlp, "test_data_set_0")))
+	fails(t, exitModel, []string{"mlp"}, "verify", mlp)
+}
+
 // TestVerifyBadModel tells a model that can not be read from one that computes
 // something else.
 func TestVerifyBadModel(t *testing.T) {

@@ -22,6 +22,13 @@ func (c *Case) lightSet(ctx context.Context, sig *Signature) (*Set, error) {
 		}
 		set.Inputs = append(set.Inputs, Named{in.Name, a})
 	}
+	var err error
+	set.Outputs, err = c.values(ctx, sig.Outputs, c.lightOutputs(sig))
+	return set, err
+}
+
+// lightOutputs finds the recorded outputs of a light model by number.
+func (c *Case) lightOutputs(sig *Signature) map[int]string {
 	files := map[int]string{}
 	for i := range sig.Outputs {
 		name := fmt.Sprintf("%s_output_%d.pb", strings.TrimSuffix(c.model, ".onnx"), i)
@@ -29,9 +36,7 @@ func (c *Case) lightSet(ctx context.Context, sig *Signature) (*Set, error) {
 			files[i] = name
 		}
 	}
-	var err error
-	set.Outputs, err = c.values(ctx, sig.Outputs, files)
-	return set, err
+	return files
 }
 
 func ruleInput(ctx context.Context, in *onnxwire.ValueInfo) (*ndarray.Array, error) {

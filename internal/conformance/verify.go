@@ -88,6 +88,49 @@ func Verify(ctx context.Context, c *Case, prepare Prepare, def Tolerance) (err e
 	return nil
 }
 
+// Unrecorded says which outputs of a data set are not recorded.
+type Unrecorded struct {
+	Set     string
+	Outputs []string
+}
+
+// Unrecorded lists the data sets that lack outputs. compared says that a set has one: else [Verify] only runs the model.
+func (c *Case) Unrecorded(ctx context.Context) (missing []Unrecorded, compared bool, err error) {
+	sig, err := c.Signature(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	sets, err := c.SetNames()
+	if err != nil {
+		return nil, false, err
+	}
+	for _, name := range sets {
+		files, err := c.outputFiles(name, sig)
+		if err != nil {
+			return nil, false, err
+		}
+		var lacks []string
+		for i, o := range sig.Outputs {
+			if files[i] == "" {
+				lacks = append(lacks, o.Name)
+			}
+		}
+		if compared = compared || len(lacks) < len(sig.Outputs); len(lacks) > 0 {
+			missing = append(missing, Unrecorded{name, lacks})
+		}
+	}
+	return missing, compared, nil
+}
+
+// outputFiles finds the recorded outputs of a data set by number.
+func (c *Case) outputFiles(set string, sig *Signature) (map[int]string, error) {
+	if c.light {
+		return c.lightOutputs(sig), nil
+	}
+	files, err := c.setFiles(set)
+	return files["output"], err
+}
+
 // compareSet returns the first output that differs; of random ones only types
 // and shapes count.
 func compareSet(got []Named, set *Set, tol Tolerance, random bool) (output string, err error) {
