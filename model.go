@@ -369,7 +369,8 @@ func DataFiles(path string) []string { return onnxexport.DataFiles(path) }
 // Save writes the model as an ONNX file and, if necessary, weights to a file PATH.HASH.data beside it, named by a hash of
 // its content. An existing file, or the target of a link, is replaced when all is complete, and keeps its permissions; a
 // process that ends at any moment leaves the old model and its weights or the new ones. Data files of the model that was
-// replaced are removed last, if they are named after it and no other model in the folder refers to them. What is no regular file or is read-only, and
+// replaced are removed last, if they are named after it and every file in the folder is known not to refer to them: it is read and is another model or
+// none. Models in other folders are not looked for. What is no regular file or is read-only, and
 // a missing folder, is refused with a [*TargetError] before anything is written.
 func (m *Model) Save(path string, o SaveOptions) error {
 	_, err := using(m.lifetime(), func() (struct{}, error) {

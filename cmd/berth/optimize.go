@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/typecheck"
 	"github.com/berth-onnx/berth/ndarray"
@@ -224,7 +225,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 		err = a.verdict(res, f)
 	}
 	if err == nil {
-		err = opt.Save(res.Output, save)
+		err = onnxexport.Copy(ctx, res.copy, res.Output)
 	}
 	if err != nil {
 		done()
@@ -269,15 +270,14 @@ func unrolled(rep *berth.OptimizeReport) bool {
 	return slices.ContainsFunc(rep.Passes, func(p berth.PassStat) bool { return p.Pass == "unroll" && p.Patches > 0 })
 }
 
-// readBack writes the optimized model to a temporary folder and opens it: what is verified is the file. Saving the model
-// once more gives the same bytes but for the name of the data file. done closes the copy and removes it. The error of a
-// file that other tools refuse has exit code 3.
+// readBack writes the optimized model to a temporary folder, under the name of the result, and opens it: what is verified is the file, which is copied
+// to where the result belongs. done closes it and removes it. The error of a file that other tools refuse has exit code 3.
 func (a *app) readBack(opt *berth.Model, save berth.SaveOptions, f optimizeFlags, res *optimizeJSON) (*berth.Model, func(), error) {
 	dir, remove, err := a.temporary.make()
 	if err != nil {
 		return nil, nil, err
 	}
-	res.copy = filepath.Join(dir, "model.onnx")
+	res.copy = filepath.Join(dir, filepath.Base(res.Output))
 	twin, err := a.twin(opt, res.copy, save, f)
 	if err != nil {
 		remove()

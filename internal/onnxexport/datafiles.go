@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"hash/fnv"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,9 +76,13 @@ func DataFiles(path string) []string { return dataFiles(context.Background(), pa
 
 // dataFiles is DataFiles; once the context has ended it gives none.
 func dataFiles(ctx context.Context, path string) []string {
-	var out []string
 	dir, _ := filepath.Split(path)
-	for _, location := range locations(ctx, path) {
+	return beside(dir, locations(ctx, path))
+}
+
+// beside are locations as paths from a folder.
+func beside(dir string, locations []string) (out []string) {
+	for _, location := range locations {
 		if local := filepath.FromSlash(location); filepath.IsLocal(local) {
 			out = append(out, dir+filepath.Clean(local))
 		}
@@ -84,25 +90,36 @@ func dataFiles(ctx context.Context, path string) []string {
 	return out
 }
 
-// locations lists what the model at path refers to.
+// locations lists what the model at path refers to; nothing where it can not be read.
 func locations(ctx context.Context, path string) []string {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	f, err := onnxwire.OpenWith(ctx, path, onnxwire.MapFile)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	return f.Model.DataLocations()
+	names, _ := locationsIn(ctx, path)
+	return names
 }
 
+// locationsIn is locations of a regular file, with the error of one that can not be read.
+func locationsIn(ctx context.Context, path string) ([]string, error) {
+	f, err := onnxwire.OpenWith(ctx, path, onnxwire.MapFile)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Model.DataLocations(), nil
+}
+
+// mostBeside bounds the files beside a model that are looked at for references to its data.
+const mostBeside = 10000
+
 // obsolete lists the data files of the model at path that no model beside it reads: of those that the model replaced has
-// read, the ones that are named after it, and, if no other writer can be about to refer to them, all those that [Save] names.
-func obsolete(path string, read []string, alone bool) []string {
+// read, the ones that are named after it, and, if no other writer can be about to refer to them, all those that [Save] names. It lists none where
+// that is not known: the folder has more than mostBeside files, one of them can not be read, one is named like a model and is none, or the context has ended.
+// Models in other folders are not looked for.
+func obsolete(ctx context.Context, path string, read []string, alone bool) []string {
 	dir, model := filepath.Split(path)
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
-	if err != nil {
+	if err != nil || len(entries) > mostBeside {
 		return nil
 	}
 	var out []string
@@ -115,20 +132,39 @@ func obsolete(path string, read []string, alone bool) []string {
 		}
 	}
 	for _, e := range entries {
-		if len(out) == 0 {
-			break
+		temporary, _ := filepath.Match(safefile.Pattern, e.Name())
+		if len(out) == 0 || temporary || slices.Contains(out, dir+e.Name()) {
+			continue
 		}
-		if mayBeModel(e.Name(), model) {
-			used := DataFiles(dir + e.Name())
-			out = slices.DeleteFunc(out, func(data string) bool { return slices.Contains(used, data) })
+		used, err := usedBy(ctx, dir, e.Name(), model)
+		if err != nil || ctx.Err() != nil {
+			return nil
 		}
+		out = slices.DeleteFunc(out, func(data string) bool { return slices.Contains(used, data) })
 	}
 	return out
 }
 
-// mayBeModel reports that a file beside a model may be another one, also a copy like m.onnx.bak, or is the model itself.
-func mayBeModel(name, model string) bool {
-	temporary, _ := filepath.Match(safefile.Pattern, name)
+// usedBy lists the data files that a file in a folder refers to: none for what is no model. Its error says that this is not known.
+func usedBy(ctx context.Context, dir, name, model string) ([]string, error) {
+	info, err := os.Stat(dir + name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a link to nothing
+		return nil, nil
+	case err != nil || !info.Mode().IsRegular():
+		return nil, err
+	}
+	names, err := locationsIn(ctx, dir+name)
+	var syntax *onnxwire.SyntaxError
+	var other *onnxwire.ModelError
+	if (errors.As(err, &syntax) || errors.As(err, &other)) && !namedLikeModel(name, model) {
+		return nil, nil
+	}
+	return beside(dir, names), err
+}
+
+// namedLikeModel reports the name of a model, or of a copy of the model beside it, like m.onnx.bak.
+func namedLikeModel(name, model string) bool {
 	stem := strings.TrimSuffix(model, filepath.Ext(model))
-	return (strings.Contains(strings.ToLower(name), ".onnx") || strings.HasPrefix(name, stem)) && !strings.HasSuffix(name, dataSuffix) && !temporary || name == model
+	return (strings.Contains(strings.ToLower(name), ".onnx") || strings.HasPrefix(name, stem)) && !strings.HasSuffix(name, dataSuffix)
 }

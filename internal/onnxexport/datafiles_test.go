@@ -99,7 +99,7 @@ func TestDataFileRemoved(t *testing.T) {
 
 	copied, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for _, name := range []string{"m.onnx.bak", "other.onnx", "OTHER.ONNX"} {
+	for _, name := range []string{"m.onnx.bak", "other.onnx", "OTHER.ONNX", "detector.model", "copy", "weights.data"} {
 		require.NoError(t, os.WriteFile(at(name), copied, 0o644))
 		require.NoError(t, Save(filled(t, 100, 3), path, external))
 		assert.Len(t, names(), 4, "%s reads the old data file", name)
@@ -128,6 +128,66 @@ func TestDataFileRemoved(t *testing.T) {
 	require.NoError(t, os.WriteFile(at("m.onnx.data"), nil, 0o644))
 	require.NoError(t, Save(filled(t, 100, 5), path, external))
 	assert.True(t, fileThere(at("m.onnx.data")), "the model did not read it")
+}
+
+// TestDataFileKept: data files stay where it is not known whether another model reads them.
+func TestDataFileKept(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(dir, path string) error
+		kept bool
+	}{
+		{"text", func(dir, _ string) error {
+			return os.WriteFile(filepath.Join(dir, "README.md"), []byte("# read me\n"), 0o644)
+		}, false},
+		{"a link to nothing", func(dir, _ string) error { return os.Symlink("nothing", filepath.Join(dir, "link")) }, false},
+		{"a folder", func(dir, _ string) error { return os.Mkdir(filepath.Join(dir, "sub.onnx"), 0o755) }, false},
+		{"a link to a model", func(dir, path string) error {
+			elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+			data, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(elsewhere, data, 0o644), os.Symlink(elsewhere, filepath.Join(dir, "link")))
+		}, true},
+		{"half a model", func(dir, path string) error {
+			data, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(filepath.Join(dir, "half.onnx"), data[:len(data)/2], 0o644))
+		}, true},
+		{"a file that can not be read", func(dir, _ string) error {
+			return os.Symlink(filepath.Join(dir, "loop"), filepath.Join(dir, "loop"))
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "m.onnx")
+			require.NoError(t, Save(filled(t, 100, 1), path, external))
+			old := DataFiles(path)
+			require.NoError(t, c.make(dir, path))
+			require.NoError(t, Save(filled(t, 100, 2), path, external))
+			assert.Equal(t, float32(2), weight(t, path))
+			assert.Equal(t, c.kept, fileThere(old[0]))
+		})
+	}
+}
+
+// TestCopy: the copy has the bytes of the original, and what it replaces loses its data.
+func TestCopy(t *testing.T) {
+	for _, opts := range []Options{{}, external} {
+		from, dir := filepath.Join(t.TempDir(), "m.onnx"), t.TempDir()
+		path := filepath.Join(dir, "m.onnx")
+		require.NoError(t, Save(filled(t, 100, 1), path, external))
+		require.NoError(t, Save(filled(t, 100, 2), from, opts))
+		require.NoError(t, Copy(t.Context(), from, path))
+		assert.Equal(t, listed(t, filepath.Dir(from)), listed(t, dir))
+		assert.Equal(t, float32(2), weight(t, path))
+		for _, name := range append(DataFiles(from), from) {
+			want, err := os.ReadFile(name)
+			require.NoError(t, err)
+			got, err := os.ReadFile(filepath.Join(dir, filepath.Base(name)))
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+		}
+		target := (*safefile.TargetError)(nil)
+		assert.ErrorAs(t, Copy(t.Context(), from, dir), &target)
+	}
 }
 
 func fileThere(path string) bool { _, err := os.Lstat(path); return err == nil }

@@ -2,9 +2,11 @@ package onnxexport
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -50,7 +52,38 @@ func Save(m *ssa.Module, path string, opts Options) error {
 	if err := x.opts.Context.Err(); err != nil {
 		return err
 	}
-	return safefile.WriteAll(x.opts.Context, func(alone bool) []string { return obsolete(path, read, alone) }, files...)
+	return safefile.WriteAll(x.opts.Context, func(alone bool) []string { return obsolete(x.opts.Context, path, read, alone) }, files...)
+}
+
+// Copy writes the files of a model that [Save] has written under the same name in another folder: the same bytes, as safely as Save.
+func Copy(ctx context.Context, from, path string) error {
+	if err := safefile.Check(path); err != nil {
+		return err
+	}
+	var files []safefile.File
+	dir, _ := filepath.Split(path)
+	for _, data := range dataFiles(ctx, from) {
+		files = append(files, copied(data, dir+filepath.Base(data)))
+	}
+	files = append(files, copied(from, path))
+	read := dataFiles(ctx, path)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return safefile.WriteAll(ctx, func(alone bool) []string { return obsolete(ctx, path, read, alone) }, files...)
+}
+
+// copied is a file with the content of another one.
+func copied(from, path string) safefile.File {
+	return safefile.File{Path: path, Fill: func(w io.Writer) error {
+		in, err := os.Open(from)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		_, err = io.Copy(w, in)
+		return err
+	}}
 }
 
 // files lists what is to be written: the data file if there is one, then the model.
