@@ -62,6 +62,14 @@ func TestComparison(t *testing.T) {
 
 // oneNode is a model of one node, "Operator" or "domain/Operator", whose first operand is its input; others are constants, absent where nil.
 func oneNode(op string, results int, operands []*ndarray.Array, attrs ...ssa.Attr) *berth.Model {
+	return modelOfGraph(oneNodeGraph(op, results, operands, attrs...))
+}
+
+func modelOfGraph(g *ssa.Graph) *berth.Model {
+	return berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}})
+}
+
+func oneNodeGraph(op string, results int, operands []*ndarray.Array, attrs ...ssa.Attr) *ssa.Graph {
 	g := ssa.NewGraph("one")
 	var in []*ssa.Value
 	for i, a := range operands {
@@ -84,7 +92,7 @@ func oneNode(op string, results int, operands []*ndarray.Array, attrs ...ssa.Att
 		o.Name = fmt.Sprintf("y%d", i)
 	}
 	g.Results = n.Out
-	return berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}})
+	return g
 }
 
 // comparison runs a model on the interpreter and by the reference kernels, and counts launches.

@@ -1,4 +1,4 @@
-// Convolutions of float32 images, NCHW, with groups, strides, dilations and padding: y = w*x + bias, clamped.
+// Convolutions of float32 images, NCHW, with groups, strides, dilations and padding: y = w*x + bias.
 //
 // The general kernel is a product of matrices whose second operand is never written out: w as [channels, k] with k = (channel, row,
 // column) of the filter, times the patches of x as [k, pixels]. A block of 256 threads computes 64 channels of 64 pixels.
@@ -13,8 +13,9 @@ struct Conv {
   int height, width, outHeight, outWidth;
   int filterHeight, filterWidth, strideY, strideX, padY, padX, dilationY, dilationX;
   int hasBias;
-  float low, high;
 };
+
+// Planes are the groups of all images. A grid has room for 65,535 of them along z; kernels that need no tile number threads through all planes.
 
 const int TILE = 64, DEPTH = 16, PAD = 4;
 
@@ -34,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(256) conv(const float *__restrict__
   const int top = q / p.outWidth * p.strideY - p.padY, left = q % p.outWidth * p.strideX - p.padX;
   float sum[4][4] = {};
   for (int k0 = 0; k0 < k; k0 += DEPTH) {
-    #pragma unroll
+    #pragma unroll 2 // four are more registers, for addresses, than there are without spilling
     for (int i = 0; i < 4; i++) {
       const int e = t + 256 * i, kw = e & 15, c = e >> 4;
       ws[kw][c] = c0 + c < p.outputs && k0 + kw < k ? w[(long long)(c0 + c) * k + k0 + kw] : 0.0f;
@@ -68,7 +69,6 @@ extern "C" __global__ void __launch_bounds__(256) conv(const float *__restrict__
       if (c >= p.outputs || pixel >= pixels) continue;
       float v = sum[i][l];
       if (p.hasBias) v += bias[group * p.outputs + c];
-      v = fminf(fmaxf(v, p.low), p.high);
       EPILOGUE(v, (blockIdx.z * p.outputs + c) * pixels + pixel);
       y[(long long)c * pixels + pixel] = v;
     }
@@ -77,9 +77,9 @@ extern "C" __global__ void __launch_bounds__(256) conv(const float *__restrict__
 
 // depthwise: each group has one channel; a thread computes one element.
 extern "C" __global__ void __launch_bounds__(256) depthwise(const float *__restrict__ x, const float *__restrict__ w, const float *__restrict__ bias, float *y, Conv p) {
-  const int pixels = p.outHeight * p.outWidth, pixel = blockIdx.x * 256 + threadIdx.x;
-  if (pixel >= pixels) return;
-  const int plane = blockIdx.z, group = plane % p.groups; // of batch × groups
+  const unsigned i = blockIdx.x * 256 + threadIdx.x;
+  const int pixels = p.outHeight * p.outWidth, plane = i / pixels, pixel = i % pixels, group = plane % p.groups;
+  if (plane >= p.batch * p.groups) return;
   x += (long long)plane * p.height * p.width;
   const int top = pixel / p.outWidth * p.strideY - p.padY, left = pixel % p.outWidth * p.strideX - p.padX;
   for (int o = 0; o < p.outputs; o++) {
@@ -95,7 +95,6 @@ extern "C" __global__ void __launch_bounds__(256) depthwise(const float *__restr
       }
     }
     if (p.hasBias) sum += bias[c];
-    sum = fminf(fmaxf(sum, p.low), p.high);
     EPILOGUE(sum, (plane * p.outputs + o) * pixels + pixel);
     y[((long long)plane * p.outputs + o) * pixels + pixel] = sum;
   }
@@ -103,9 +102,10 @@ extern "C" __global__ void __launch_bounds__(256) depthwise(const float *__restr
 
 // The pools: a thread computes one element of one plane. Padding is no part of a maximum, and of an average only if it counts.
 extern "C" __global__ void __launch_bounds__(256) pool(const float *__restrict__ x, float *y, Conv p, int isAverage, int countsPadding) {
-  const int pixels = p.outHeight * p.outWidth, pixel = blockIdx.x * 256 + threadIdx.x;
-  if (pixel >= pixels) return;
-  x += (long long)blockIdx.z * p.height * p.width;
+  const unsigned i = blockIdx.x * 256 + threadIdx.x;
+  const int pixels = p.outHeight * p.outWidth, plane = i / pixels, pixel = i % pixels;
+  if (plane >= p.batch * p.groups) return;
+  x += (long long)plane * p.height * p.width;
   const int top = pixel / p.outWidth * p.strideY - p.padY, left = pixel % p.outWidth * p.strideX - p.padX;
   float most = -__int_as_float(0x7f800000), sum = 0.0f;
   int count = 0;
@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(256) pool(const float *__restrict__
     }
   }
   if (countsPadding) count = p.filterHeight * p.filterWidth;
-  y[(long long)blockIdx.z * pixels + pixel] = isAverage ? sum / count : most;
+  y[i] = isAverage ? sum / count : most;
 }
 
 // transposed: a thread computes one element of the result of a transposed convolution, from the elements of x whose patches hold it.
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(256) transposed(const float *__rest
     }
   }
   if (p.hasBias) sum += bias[group * p.outputs + o];
-  y[((long long)blockIdx.z * p.outputs + o) * pixels + pixel] = fminf(fmaxf(sum, p.low), p.high);
+  y[((long long)blockIdx.z * p.outputs + o) * pixels + pixel] = sum;
 }
 
 // lrn divides by a norm over neighbouring channels: a thread computes one element.

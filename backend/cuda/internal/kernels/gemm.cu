@@ -29,7 +29,7 @@ const int TILE = 64, DEPTH = 16, PAD = 4;
 extern "C" __global__ void __launch_bounds__(256) gemm(const float *__restrict__ a, const float *__restrict__ b, const float *bias, float *c, Gemm g) {
   __shared__ __align__(16) float as[DEPTH][TILE + PAD], bs[DEPTH][TILE + PAD];
   const int t = threadIdx.x, tx = t & 15, ty = t >> 4;
-  const int m0 = blockIdx.y * TILE, n0 = blockIdx.x * TILE;
+  const int m0 = (g.m > g.n ? blockIdx.x : blockIdx.y) * TILE, n0 = (g.m > g.n ? blockIdx.y : blockIdx.x) * TILE; // a grid has most room along x
   a += blockIdx.z * g.aBatch;
   b += blockIdx.z * g.bBatch;
   c += blockIdx.z * g.cBatch;

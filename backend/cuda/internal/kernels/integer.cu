@@ -29,6 +29,7 @@ struct IntConv {
   int filterHeight, filterWidth, strideY, strideX, padY, padX, dilationY, dilationX;
   int flipX, flipW;
   int zeroRow; // stride of the filters' zero points
+  int batch;
 };
 
 typedef unsigned char byte;
@@ -84,7 +85,7 @@ static __device__ __noinline__ int quantized(int sum, float factor, int zero, in
 extern "C" __global__ void __launch_bounds__(256) igemm(const byte *__restrict__ a, const byte *__restrict__ b, const byte *aZero, const byte *bZero, const float *aScale, const float *bScale, const float *yScale, const byte *yZero, void *y, IntGemm g) {
   __shared__ __align__(16) int as[DEPTH][TILE + PAD], bs[DEPTH][TILE + PAD];
   const int t = threadIdx.x, tx = t & 15, ty = t >> 4;
-  const int m0 = blockIdx.y * TILE, n0 = blockIdx.x * TILE;
+  const int m0 = (g.m > g.n ? blockIdx.x : blockIdx.y) * TILE, n0 = (g.m > g.n ? blockIdx.y : blockIdx.x) * TILE; // as in gemm.cu
   a += blockIdx.z * g.aBatch;
   b += blockIdx.z * g.bBatch;
   const int resultZero = g.y.quantized ? zeroOf(yZero, g.y) : 0;
@@ -185,9 +186,9 @@ extern "C" __global__ void __launch_bounds__(256) iconv(const byte *__restrict__
 
 // idepthwise: each group has one channel; a thread computes one element.
 extern "C" __global__ void __launch_bounds__(256) idepthwise(const byte *__restrict__ x, const byte *__restrict__ w, const byte *xZero, const byte *wZero, const float *xScale, const float *wScale, const float *yScale, const byte *yZero, const int *bias, void *y, IntConv p) {
-  const int pixels = p.outHeight * p.outWidth, pixel = blockIdx.x * 256 + threadIdx.x;
-  if (pixel >= pixels) return;
-  const int plane = blockIdx.z, group = plane % p.groups; // of batch × groups
+  const unsigned i = blockIdx.x * 256 + threadIdx.x;
+  const int pixels = p.outHeight * p.outWidth, plane = i / pixels, pixel = i % pixels, group = plane % p.groups;
+  if (plane >= p.batch * p.groups) return;
   x += (long long)plane * p.height * p.width;
   const int top = pixel / p.outWidth * p.strideY - p.padY, left = pixel % p.outWidth * p.strideX - p.padX;
   const int zx = zeroPoint(xZero, 0, p.flipX);

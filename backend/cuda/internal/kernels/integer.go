@@ -24,7 +24,7 @@ type IntOperands struct{ A, B, AZero, BZero, AScale, BScale, YScale, YZero Opera
 
 // IntGemm makes the launch of a batch of products.
 func (s *Set) IntGemm(g IntGemm, batch int64, o IntOperands, c Operand) (*device.Launch, error) {
-	return s.launch("igemm", [3]int64{pieces(int64(g.N), 64), pieces(int64(g.M), 64), batch}, threads, o.A, o.B, o.AZero, o.BZero, o.AScale, o.BScale,
+	return s.launch("igemm", tiles(g.M, g.N, batch), threads, o.A, o.B, o.AZero, o.BZero, o.AScale, o.BScale,
 		o.YScale, o.YZero, written(c), g)
 }
 
@@ -35,15 +35,18 @@ type IntConv struct {
 	Groups, Channels, Outputs                                                     int32
 	Height, Width, OutHeight, OutWidth                                            int32
 	FilterHeight, FilterWidth, StrideY, StrideX, PadY, PadX, DilationY, DilationX int32
-	FlipX, FlipW, ZeroRow                                                         int32
+	FlipX, FlipW, ZeroRow, Batch                                                  int32
 }
 
-// IntConv makes the launch of the convolutions of a batch of images; one channel a group has a kernel of its own.
-func (s *Set) IntConv(p IntConv, batch int64, o IntOperands, bias, y Operand) (*device.Launch, error) {
-	pixels, planes := int64(p.OutHeight)*int64(p.OutWidth), batch*int64(p.Groups)
+// IsDepthwise reports one channel a group, which has a kernel of its own.
+func (p *IntConv) IsDepthwise() bool { return p.Channels == 1 && p.Groups > 1 }
+
+// IntConv makes the launch of the convolutions of a batch of images.
+func (s *Set) IntConv(p IntConv, o IntOperands, bias, y Operand) (*device.Launch, error) {
+	pixels, planes := int64(p.OutHeight)*int64(p.OutWidth), int64(p.Batch)*int64(p.Groups)
 	name, grid := "iconv", [3]int64{pieces(pixels, 64), pieces(int64(p.Outputs), 64), planes}
-	if p.Channels == 1 && p.Groups > 1 {
-		name, grid = "idepthwise", [3]int64{pieces(pixels, 256), 1, planes}
+	if p.IsDepthwise() {
+		name, grid = "idepthwise", elements(planes*pixels)
 	}
 	return s.launch(name, grid, threads, o.A, o.B, o.AZero, o.BZero, o.AScale, o.BScale, o.YScale, o.YZero, bias, written(y), p)
 }

@@ -149,12 +149,23 @@ func (a *args) add(name string, v any) error {
 	return err
 }
 
+// GridError says that a grid has more blocks along an axis than a GPU allows.
+type GridError struct {
+	Kernel string
+	Grid   [3]int64
+}
+
+// Error names the kernel and the limits.
+func (e *GridError) Error() string {
+	return fmt.Sprintf("kernel %s: a grid of %v blocks; a GPU has 1 to %v along its axes", e.Kernel, e.Grid, mostBlocks)
+}
+
 // launch makes a launch. The names of operands in reports are x0, x1 and so on.
 func (s *Set) launch(name string, grid, block [3]int64, list ...any) (*device.Launch, error) {
 	l := &device.Launch{Kernel: s.kernels[name]}
-	for i, most := range []int64{math.MaxInt32, 65535, 65535} {
+	for i, most := range mostBlocks {
 		if grid[i] < 1 || grid[i] > most {
-			return nil, fmt.Errorf("kernel %s: a grid of %v blocks; a GPU has 1 to %d along axis %d", name, grid, most, i)
+			return nil, &GridError{name, grid}
 		}
 		l.Grid[i], l.Block[i] = int(grid[i]), int(block[i])
 	}
@@ -170,8 +181,23 @@ func (s *Set) launch(name string, grid, block [3]int64, list ...any) (*device.La
 
 func pieces(n, size int64) int64 { return (n + size - 1) / size }
 
-// threads is the block of kernels in which a thread computes one element.
+// threads is the block of kernels in which a thread computes one element, or a block a tile of 64×64.
 var threads = [3]int64{256, 1, 1}
+
+// mostBlocks is how many blocks a grid may have along its axes.
+var mostBlocks = [3]int64{math.MaxInt32, math.MaxUint16, math.MaxUint16}
+
+// MostMatrices is how many matrices or planes one launch of a product or a convolution has at most.
+const MostMatrices = math.MaxUint16
+
+// elements is the grid of n threads.
+func elements(n int64) [3]int64 { return [3]int64{pieces(n, threads[0]), 1, 1} }
+
+// tiles is the grid of a batch of matrices. The longer axis comes first, so that any matrix fits that has no more elements than an int32
+// counts; kernels tell by rows and columns which it is.
+func tiles(rows, columns int32, batch int64) [3]int64 {
+	return [3]int64{pieces(int64(max(rows, columns)), 64), pieces(int64(min(rows, columns)), 64), batch}
+}
 
 // Gemm is c = Alpha·a·b + Beta·bias, with strides in elements; the rows of c are contiguous.
 type Gemm struct {
@@ -195,7 +221,7 @@ func (s *Set) Gemm(g Gemm, batch int64, a, b, bias, c Operand) (*device.Launch, 
 	if g.Entry() == "gemv" {
 		return s.gemv(g, batch, a, b, bias, c)
 	}
-	return s.launch("gemm", [3]int64{pieces(int64(g.N), 64), pieces(int64(g.M), 64), batch}, threads, a, b, bias, written(c), g)
+	return s.launch("gemm", tiles(g.M, g.N, batch), threads, a, b, bias, written(c), g)
 }
 
 // gemv makes the launch of a batch of products with one row; those with one column are products of the transposed factors.
@@ -217,8 +243,10 @@ type Window2D struct {
 	Batch, Groups, Channels, Outputs                                                       int32
 	Height, Width, OutHeight, OutWidth                                                     int32
 	FilterHeight, FilterWidth, StrideY, StrideX, PadY, PadX, DilationY, DilationX, HasBias int32
-	Low, High                                                                              float32 // results are clamped
 }
+
+func (p *Window2D) pixels() int32 { return p.OutHeight * p.OutWidth }
+func (p *Window2D) planes() int64 { return int64(p.Batch) * int64(p.Groups) }
 
 // ConvEntry is the kernel of a convolution; one channel a group has one of its own.
 func (p *Window2D) ConvEntry() string {
@@ -230,28 +258,25 @@ func (p *Window2D) ConvEntry() string {
 
 // Conv makes the launch of a convolution.
 func (s *Set) Conv(p Window2D, x, w, bias, y Operand) (*device.Launch, error) {
-	pixels, planes := int64(p.OutHeight)*int64(p.OutWidth), int64(p.Batch)*int64(p.Groups)
 	if p.ConvEntry() == "depthwise" {
-		return s.launch("depthwise", [3]int64{pieces(pixels, 256), 1, planes}, threads, x, w, bias, written(y), p)
+		return s.launch("depthwise", elements(p.planes()*int64(p.pixels())), threads, x, w, bias, written(y), p)
 	}
-	return s.launch("conv", [3]int64{pieces(pixels, 64), pieces(int64(p.Outputs), 64), planes}, threads, x, w, bias, written(y), p)
+	return s.launch("conv", [3]int64{pieces(int64(p.pixels()), 64), pieces(int64(p.Outputs), 64), p.planes()}, threads, x, w, bias, written(y), p)
 }
 
 // Pool makes the launch of a maximum or an average over windows of each of Batch·Groups planes.
 func (s *Set) Pool(p Window2D, isAverage, countsPadding bool, x, y Operand) (*device.Launch, error) {
-	grid := [3]int64{pieces(int64(p.OutHeight)*int64(p.OutWidth), 256), 1, int64(p.Batch) * int64(p.Groups)}
-	return s.launch("pool", grid, threads, x, written(y), p, flag(isAverage), flag(countsPadding))
+	return s.launch("pool", elements(p.planes()*int64(p.pixels())), threads, x, written(y), p, flag(isAverage), flag(countsPadding))
 }
 
 // Transposed makes the launch of a transposed convolution: Channels and Outputs are those of x and y, of one group.
 func (s *Set) Transposed(p Window2D, x, w, bias, y Operand) (*device.Launch, error) {
-	grid := [3]int64{pieces(int64(p.OutHeight)*int64(p.OutWidth), 256), int64(p.Outputs), int64(p.Batch) * int64(p.Groups)}
-	return s.launch("transposed", grid, threads, x, w, bias, written(y), p)
+	return s.launch("transposed", [3]int64{pieces(int64(p.pixels()), 256), int64(p.Outputs), p.planes()}, threads, x, w, bias, written(y), p)
 }
 
 // LRN makes the launch of a local response normalization of n elements, of which span lie between two channels.
 func (s *Set) LRN(n int64, channels, span, before, after int32, alpha, beta, bias float32, x, y Operand) (*device.Launch, error) {
-	return s.launch("lrn", [3]int64{pieces(n, 256), 1, 1}, threads, x, written(y), channels, span, before, after, alpha, beta, bias, int32(n))
+	return s.launch("lrn", elements(n), threads, x, written(y), channels, span, before, after, alpha, beta, bias, int32(n))
 }
 
 func flag(b bool) int32 {
@@ -345,7 +370,7 @@ func (s *Set) move(name string, size int, v View, x, y Operand) (*device.Launch,
 	if err != nil {
 		return nil, err
 	}
-	return s.launch(fmt.Sprintf("%s%d", name, size), [3]int64{pieces(n, 256), 1, 1}, threads, x, written(y), v, int32(n))
+	return s.launch(fmt.Sprintf("%s%d", name, size), elements(n), threads, x, written(y), v, int32(n))
 }
 
 // Take makes the launch of y[i] = x[table[i]] for n elements; where the table has -1, fill.
@@ -353,7 +378,7 @@ func (s *Set) Take(size int, n int64, fill uint64, x, table, y Operand) (*device
 	if !slices.Contains([]int{1, 2, 4, 8}, size) || n > math.MaxInt32 {
 		return nil, fmt.Errorf("a table of %d elements of %d bytes", n, size)
 	}
-	return s.launch(fmt.Sprintf("take%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, table, written(y), fill, int32(n))
+	return s.launch(fmt.Sprintf("take%d", size), elements(n), threads, x, table, written(y), fill, int32(n))
 }
 
 // Look makes the launch of y[i] = table[x[i]] for n elements of 1 or 2 bytes, taken as numbers, and results of 1, 2, 4 or 8 bytes.
@@ -362,12 +387,12 @@ func (s *Set) Look(from, to int, n int64, x, table, y Operand) (*device.Launch, 
 	if s.kernels[name] == nil {
 		return nil, fmt.Errorf("a table from elements of %d bytes to elements of %d", from, to)
 	}
-	return s.launch(name, [3]int64{pieces(n, 256), 1, 1}, threads, x, table, written(y), int32(n))
+	return s.launch(name, elements(n), threads, x, table, written(y), int32(n))
 }
 
 // Transpose makes the launch that exchanges the axes of a batch of matrices of 4-byte elements.
 func (s *Set) Transpose(batch int64, rows, columns int32, x, y Operand) (*device.Launch, error) {
-	grid := [3]int64{pieces(int64(columns), 32), pieces(int64(rows), 32), batch}
+	grid := [3]int64{pieces(int64(columns), 32) * pieces(int64(rows), 32) * batch, 1, 1}
 	return s.launch("transpose4", grid, threads, x, written(y), rows, columns)
 }
 
@@ -378,7 +403,7 @@ func (s *Set) Gather(size int, isWide bool, outer int64, axis, count, inner int3
 	if !slices.Contains([]int{1, 2, 4, 8}, size) || n > math.MaxInt32 {
 		return nil, fmt.Errorf("a gather of %d elements of %d bytes", n, size)
 	}
-	return s.launch(fmt.Sprintf("gather%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, index, written(y), flag(isWide), axis, count, inner, int32(n))
+	return s.launch(fmt.Sprintf("gather%d", size), elements(n), threads, x, index, written(y), flag(isWide), axis, count, inner, int32(n))
 }
 
 // WithEpilogue makes the launch of a kernel with an epilogue of that of the kernel without: further operands stand behind its arguments.

@@ -70,8 +70,9 @@ LOOK(2, 1, unsigned short, unsigned char) LOOK(2, 2, unsigned short, unsigned sh
 // rows; a tile's rows are 33 long, or all lanes of a store would meet in one bank.
 extern "C" __global__ void __launch_bounds__(256) transpose4(const unsigned *__restrict__ x, unsigned *y, int rows, int columns) {
   __shared__ unsigned tile[32][33];
-  const long long matrix = (long long)blockIdx.z * rows * columns;
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, r0 = blockIdx.y * 32, c0 = blockIdx.x * 32;
+  const int across = (columns + 31) / 32, down = (rows + 31) / 32, row = blockIdx.x / across, r0 = row % down * 32, c0 = blockIdx.x % across * 32;
+  const long long matrix = (long long)(row / down) * rows * columns;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   for (int i = warp; i < 32; i += 8)
     if (r0 + i < rows && c0 + lane < columns) tile[i][lane] = x[matrix + (long long)(r0 + i) * columns + c0 + lane];
   __syncthreads();

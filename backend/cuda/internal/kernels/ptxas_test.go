@@ -65,7 +65,7 @@ func number(t *testing.T, s string) int {
 	return n
 }
 
-// compiled reads what ptxas -v prints.
+// compiled reads what ptxas -v prints; a kernel's figures include those of the functions that it calls.
 func compiled(t *testing.T, text string) map[string]needs {
 	out := map[string]needs{}
 	name := ""
@@ -75,7 +75,7 @@ func compiled(t *testing.T, text string) map[string]needs {
 			name, n = m[1], needs{}
 		}
 		if m := stack.FindStringSubmatch(line); m != nil {
-			n.stack, n.spilled = number(t, m[1]), number(t, m[2])
+			n.stack, n.spilled = n.stack+number(t, m[1]), n.spilled+number(t, m[2])
 		}
 		if m := used.FindStringSubmatch(line); m != nil {
 			n.registers = number(t, m[1])

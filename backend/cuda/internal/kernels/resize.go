@@ -14,5 +14,5 @@ func (s *Set) Resample(outer int64, from, to, inner, taps int32, x, at, weights,
 	if n > math.MaxInt32 {
 		return nil, fmt.Errorf("%d elements are resized", n)
 	}
-	return s.launch("resample", [3]int64{pieces(n, 256), 1, 1}, threads, x, at, weights, written(y), from, to, inner, taps, int32(n))
+	return s.launch("resample", elements(n), threads, x, at, weights, written(y), from, to, inner, taps, int32(n))
 }

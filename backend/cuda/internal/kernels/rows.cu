@@ -143,7 +143,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) best(const float *__restri
   int at = 0;
   for (int i = 1; i < n; i++) {
     const float v = x[(long long)i * inner] * sign;
-    if (v > most || (isLast && v == most)) most = v, at = i;
+    const bool isLarger = v > most || (v != v && most == most), isEqual = v == most || (v != v && most != most);
+    if (isLarger || (isLast && isEqual)) most = v, at = i;
   }
   y[r] = at;
 }

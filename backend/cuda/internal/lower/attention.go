@@ -56,7 +56,7 @@ func attention(p *prep) (bool, error) {
 		past = p.in[4].shape[2]
 	}
 	total := past + k.rows
-	if k.heads < 1 || q.heads%k.heads != 0 || q.heads > math.MaxUint16 || q.batch > math.MaxUint16 {
+	if k.heads < 1 || q.heads%k.heads != 0 {
 		return false, nil
 	}
 	g := kernels.Attention{Heads: int32(q.heads), KVHeads: int32(k.heads), Queries: int32(q.rows), Keys: int32(total), Size: int32(q.size),

@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"math"
-
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
 	"github.com/berth-onnx/berth/ndarray"
@@ -61,8 +59,8 @@ func (p *prep) flips(o intOperands) (a, b int32, ok bool) {
 	return a, b, okA && okB && p.in[o.a].n > 0 && p.in[o.b].n > 0
 }
 
-// stride is that of an operand with one element for a tensor or for each of most rows or columns: 0 or 1. isColumn takes [most, 1] as well
-// as [most].
+// stride is that of an operand with one element for a tensor, of any shape that broadcasts, or for each of most rows or columns: 0 or 1.
+// isColumn takes [most, 1] as well as [most].
 func (p *prep) stride(i, most int, dt ndarray.DType, isColumn bool) (int32, bool) {
 	if i < 0 || !p.has(i) {
 		return 0, true
@@ -73,8 +71,8 @@ func (p *prep) stride(i, most int, dt ndarray.DType, isColumn bool) (int32, bool
 	switch {
 	case x.dt != dt:
 		return 0, false
-	case x.n == 1 && rank <= 1:
-		return 0, true
+	case x.n == 1:
+		return 0, rank <= max(1, len(p.out[0].shape))
 	}
 	return 1, x.n == most && isVector
 }
@@ -121,8 +119,11 @@ func integerProduct(o intOperands) rule {
 			return false, nil
 		}
 		p.choice = "dp4a"
-		p.launch(func(c *Call) (*device.Launch, error) { return p.host.Kernels().IntGemm(g, count, o.of(c), c.Out[0]) }, o.reads()...)
-		return true, nil
+		return p.launchParts(count, kernels.MostMatrices, func(c *Call, from, n int64) (*device.Launch, error) {
+			factors := o.of(c)
+			factors.A, factors.B = behind(factors.A, from*a), behind(factors.B, from*b)
+			return p.host.Kernels().IntGemm(g, n, factors, behind(c.Out[0], from*g.CBatch*int64(p.out[0].dt.Size())))
+		}, o.reads()...), nil
 	}
 }
 
@@ -136,7 +137,7 @@ func integerConv(o intOperands) rule {
 		}
 		groups := int(ops.Int(p.node, "group"))
 		f, ok := p.window(x[2:], y[2:], w[2:])
-		if !ok || groups < 1 || x[0]*groups > math.MaxUint16 {
+		if !ok || groups < 1 {
 			return false, nil
 		}
 		g := kernels.IntConv{Groups: int32(groups), Channels: int32(w[1]), Outputs: int32(w[0] / groups), Height: f.Height, Width: f.Width,
@@ -157,16 +158,17 @@ func integerConv(o intOperands) rule {
 			reads = append(reads, quantizedBias)
 		}
 		p.choice = "dp4a"
-		if g.Channels == 1 && groups > 1 {
-			p.choice = "depthwise, in integers"
+		each := imagesAtOnce(groups)
+		if g.IsDepthwise() {
+			p.choice, each = "depthwise, in integers", int64(x[0])
 		}
-		p.launch(func(c *Call) (*device.Launch, error) {
-			bias := Operand{}
+		return p.launchParts(int64(x[0]), each, func(c *Call, from, n int64) (*device.Launch, error) {
+			bias, operands, some := Operand{}, o.of(c), g
 			if o.isQuantized() {
 				bias = at(c.In, quantizedBias)
 			}
-			return p.host.Kernels().IntConv(g, int64(x[0]), o.of(c), bias, c.Out[0])
-		}, reads...)
-		return true, nil
+			some.Batch, operands.A = int32(n), behind(operands.A, from*p.in[o.a].imageBytes())
+			return p.host.Kernels().IntConv(some, operands, bias, behind(c.Out[0], from*p.out[0].imageBytes()))
+		}, reads...), nil
 	}
 }

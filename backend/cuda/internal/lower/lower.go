@@ -4,6 +4,7 @@ package lower
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -72,7 +73,11 @@ func Node(ctx context.Context, n *ssa.Node, host Host) (*Plan, error) {
 		if r == nil {
 			continue
 		}
-		if done, err := r(p); done || err != nil {
+		done, err := r(p)
+		if done && err == nil {
+			done, err = p.fits()
+		}
+		if done || err != nil {
 			return p.finish(err)
 		}
 		p.steps, p.reads, p.scratch, p.choice, p.entry = nil, nil, 0, "", ""
@@ -173,6 +178,35 @@ func (p *prep) launch(s Step, reads ...int) {
 	}
 }
 
+// fits reports that a GPU has grids for all launches. It makes them, for operands that are nowhere.
+func (p *prep) fits() (bool, error) {
+	c := &Call{In: make([]Operand, len(p.in)), Out: make([]Operand, len(p.out))}
+	for _, s := range p.steps {
+		_, err := s(c)
+		if tooLarge := (*kernels.GridError)(nil); errors.As(err, &tooLarge) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// mostLaunches bounds the launches of one product or convolution.
+const mostLaunches = 64
+
+// launchParts adds a launch for each so many of a batch; false if those would be too many.
+func (p *prep) launchParts(batch, each int64, launch func(c *Call, from, n int64) (*device.Launch, error), reads ...int) bool {
+	if batch > each*mostLaunches {
+		return false
+	}
+	for from := int64(0); from < batch; from += each {
+		p.launch(func(c *Call) (*device.Launch, error) { return launch(c, from, min(each, batch-from)) }, reads...)
+	}
+	return true
+}
+
 // workspace asks for bytes of workspace and gives where they begin in it.
 func (p *prep) workspace(bytes int64) int64 {
 	at := (p.scratch + 255) &^ 255
@@ -184,6 +218,9 @@ func (p *prep) workspace(bytes int64) int64 {
 func part(o Operand, from, bytes int64) Operand {
 	return Operand{Base: o.Base + device.Pointer(from), Bytes: bytes}
 }
+
+// behind is an operand without its first bytes.
+func behind(o Operand, bytes int64) Operand { return part(o, bytes, o.Bytes-bytes) }
 
 // at is an operand that may be absent.
 func at(list []Operand, i int) Operand {

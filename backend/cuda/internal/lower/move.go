@@ -71,7 +71,7 @@ func transpose(p *prep) (bool, error) {
 		if v.Rank == 3 {
 			batch = v.Dims[0]
 		}
-		if (v.Rank == 2 || v.Strides[0] == rows*columns) && v.Strides[v.Rank-1] == columns && rows < 1<<20 && batch < 1<<16 {
+		if (v.Rank == 2 || v.Strides[0] == rows*columns) && v.Strides[v.Rank-1] == columns {
 			p.launch(func(c *Call) (*device.Launch, error) {
 				return p.host.Kernels().Transpose(int64(batch), rows, columns, c.In[0], c.Out[0])
 			}, 0)

@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"math"
-
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
 	"github.com/berth-onnx/berth/ndarray"
@@ -15,9 +13,6 @@ func init() {
 	add("", matMul, "MatMul")
 	add("", gemm, "Gemm")
 }
-
-// mostLaunches bounds the launches of one product.
-const mostLaunches = 64
 
 // stack is the geometry of a MatMul: a batch of m×k by k×n, with the strides of the batch in matrices of each factor.
 type stack struct {
@@ -55,7 +50,7 @@ func (s *stack) regular() (a, b, count int64, ok bool) {
 	w, okB := viewOf(0, s.batch, s.bs)
 	count = int64(ndarray.Product(s.batch))
 	return int64(v.Strides[0]) * int64(s.m) * int64(s.k), int64(w.Strides[0]) * int64(s.k) * int64(s.n), count,
-		okA && okB && v.Rank <= 1 && w.Rank <= 1 && count <= math.MaxUint16
+		okA && okB && v.Rank <= 1 && w.Rank <= 1
 }
 
 func matMul(p *prep) (bool, error) {
@@ -74,10 +69,9 @@ func matMul(p *prep) (bool, error) {
 	}
 	g.ABatch, g.BBatch = a, b
 	p.entry = g.Entry()
-	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Gemm(g, count, c.In[0], c.In[1], Operand{}, c.Out[0])
-	}, 0, 1)
-	return true, nil
+	return p.launchParts(count, kernels.MostMatrices, func(c *Call, from, n int64) (*device.Launch, error) {
+		return p.host.Kernels().Gemm(g, n, behind(c.In[0], from*a*4), behind(c.In[1], from*b*4), Operand{}, behind(c.Out[0], from*g.CBatch*4))
+	}, 0, 1), nil
 }
 
 // products is a launch for each matrix of the batch but the innermost dimension, whose strides are regular.
@@ -87,7 +81,7 @@ func (p *prep) products(g kernels.Gemm, batch, as, bs []int) (bool, error) {
 		return false, nil
 	}
 	count := ndarray.Product(batch[:last])
-	if count > mostLaunches || batch[last] > math.MaxUint16 {
+	if count > mostLaunches {
 		return false, nil
 	}
 	sa, sb := int64(g.M)*int64(g.K)*4, int64(g.K)*int64(g.N)*4
@@ -104,9 +98,6 @@ func (p *prep) products(g kernels.Gemm, batch, as, bs []int) (bool, error) {
 	}
 	return true, nil
 }
-
-// behind is an operand without its first bytes.
-func behind(o Operand, bytes int64) Operand { return part(o, bytes, o.Bytes-bytes) }
 
 func gemm(p *prep) (bool, error) {
 	a, b := p.in[0].shape, p.in[1].shape

@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"math"
-
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
 	"github.com/berth-onnx/berth/ndarray"
@@ -73,7 +71,6 @@ func (p *prep) window(x, y, filter []int) (g kernels.Window2D, ok bool) {
 	g.StrideY, g.StrideX = pair(strides, 1)
 	g.DilationY, g.DilationX = pair(dilations, 1)
 	g.PadY, g.PadX = pair(begin, 0)
-	g.Low, g.High = float32(math.Inf(-1)), float32(math.Inf(1))
 	return g, true
 }
 
@@ -86,19 +83,29 @@ func conv(p *prep) (bool, error) {
 	x, w, y := p.in[0].shape, p.in[1].shape, p.out[0].shape
 	groups := int(ops.Int(p.node, "group"))
 	g, ok := p.window(x[2:], y[2:], w[2:])
-	if !ok || groups < 1 || x[0]*groups > math.MaxUint16 {
+	if !ok || groups < 1 {
 		return false, nil
 	}
 	g.Batch, g.Groups, g.Channels, g.Outputs = int32(x[0]), int32(groups), int32(w[1]), int32(w[0]/groups)
 	if p.has(2) {
 		g.HasBias = 1
 	}
-	p.entry = g.ConvEntry()
-	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Conv(g, c.In[0], c.In[1], at(c.In, 2), c.Out[0])
-	}, 0, 1, 2)
-	return true, nil
+	each := imagesAtOnce(groups)
+	if p.entry = g.ConvEntry(); p.entry == "depthwise" {
+		each = int64(x[0])
+	}
+	return p.launchParts(int64(x[0]), each, func(c *Call, from, n int64) (*device.Launch, error) {
+		some := g
+		some.Batch = int32(n)
+		return p.host.Kernels().Conv(some, behind(c.In[0], from*p.in[0].imageBytes()), c.In[1], at(c.In, 2), behind(c.Out[0], from*p.out[0].imageBytes()))
+	}, 0, 1, 2), nil
 }
+
+// imagesAtOnce is how many images one launch takes whose planes are those of groups.
+func imagesAtOnce(groups int) int64 { return max(1, kernels.MostMatrices/int64(groups)) }
+
+// imageBytes is the size of an image of a batch.
+func (o *operand) imageBytes() int64 { return o.bytes() / int64(o.shape[0]) }
 
 // convTranspose takes the padding that inference has worked out from result and operand.
 func convTranspose(p *prep) (bool, error) {
@@ -108,17 +115,18 @@ func convTranspose(p *prep) (bool, error) {
 	x, w, y := p.in[0].shape, p.in[1].shape, p.out[0].shape
 	groups := int(ops.Int(p.node, "group"))
 	g, ok := p.window(x[2:], y[2:], w[2:])
-	if !ok || groups < 1 || x[0]*groups > math.MaxUint16 || w[1] > math.MaxUint16 {
+	if !ok || groups < 1 {
 		return false, nil
 	}
 	g.Batch, g.Groups, g.Channels, g.Outputs = int32(x[0]), int32(groups), int32(x[1]/groups), int32(w[1])
 	if p.has(2) {
 		g.HasBias = 1
 	}
-	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Transposed(g, c.In[0], c.In[1], at(c.In, 2), c.Out[0])
-	}, 0, 1, 2)
-	return true, nil
+	return p.launchParts(int64(x[0]), imagesAtOnce(groups), func(c *Call, from, n int64) (*device.Launch, error) {
+		some := g
+		some.Batch = int32(n)
+		return p.host.Kernels().Transposed(some, behind(c.In[0], from*p.in[0].imageBytes()), c.In[1], at(c.In, 2), behind(c.Out[0], from*p.out[0].imageBytes()))
+	}, 0, 1, 2), nil
 }
 
 // pool leaves windows that end beyond the padding, as ceil_mode makes them, and positions of maxima to the host.
@@ -129,7 +137,7 @@ func pool(p *prep) (bool, error) {
 	x, y := p.in[0].shape, p.out[0].shape
 	filter, _ := p.list("kernel_shape", len(x)-2, 1)
 	g, ok := p.window(x[2:], y[2:], filter)
-	if !ok || x[0]*x[1] > math.MaxUint16 {
+	if !ok {
 		return false, nil
 	}
 	g.Batch, g.Groups, g.Channels, g.Outputs = int32(x[0]), int32(x[1]), 1, 1
