@@ -232,6 +232,7 @@ func (v *verification) outputAsAccurate(got, want *ndarray.Array, wide wideTenso
 		unit = unitOf(ndarray.Float32)
 	}
 	unit *= scaleOf(wide.original)
+	v.vague = v.vague || v.scaled && halfTimes*r.largest >= scaleOf(wide.original)
 	return r.largest, v.unmeasured(got, want, wide.original) && d[1].within(r, halfTimes, halfUnits*unit) && d[2].within(r, wideTimes, wideUnits*unit)
 }
 
