@@ -33,6 +33,8 @@ func init() {
 		"backend/cuda.KernelError":         reflect.TypeFor[cuda.KernelError](),
 		"backend/cuda.Limits":              reflect.TypeFor[cuda.Limits](),
 		"backend/cuda.MemoryError":         reflect.TypeFor[cuda.MemoryError](),
+		"backend/cuda.DeviceLostError":     reflect.TypeFor[cuda.DeviceLostError](),
+		"backend/cuda.OldDeviceError":      reflect.TypeFor[cuda.OldDeviceError](),
 		"backend/cuda.NoDeviceError":       reflect.TypeFor[cuda.NoDeviceError](),
 		"backend/cuda.NoDriverError":       reflect.TypeFor[cuda.NoDriverError](),
 		"backend/cuda.OldDriverError":      reflect.TypeFor[cuda.OldDriverError](),

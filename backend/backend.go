@@ -84,9 +84,16 @@ type Remote interface {
 	Backend
 	// Ready says why kernels could not be prepared, for want of a device or of its memory; nil if nothing is wrong.
 	Ready(ctx context.Context) error
-	// Open takes memory of the device for a session: a counterpart of its arena, with the same offsets. Memory of the host that the session's
-	// copies need is asked of the budget.
-	Open(arena []byte, budget ndarray.Budget) (Memory, error)
+	// Open takes memory of the device for a session: a counterpart of its arena, with the same offsets. Sessions whose arena is that of
+	// others take turns in one; shared is the same for all of them, and nil for a session with an arena of its own. Memory of the host that
+	// the session's copies need is asked of the budget.
+	Open(arena []byte, shared any, budget ndarray.Budget) (Memory, error)
+}
+
+// Final is an error of [Backend.Prepare] that ends compiling or the run. With others the reference kernel computes the node.
+type Final interface {
+	error
+	IsFinal() bool
 }
 
 // Memory is a session's memory on a device. It knows for every byte of the arena which side has its value, and copies what is read on

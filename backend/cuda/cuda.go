@@ -15,6 +15,7 @@ package cuda
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/berth-onnx/berth"
@@ -38,13 +39,13 @@ const (
 
 var (
 	simulated = &machine{open: func() (device.Device, error) { return sim.New(sim.Options{}), nil }}
-	gpus      sync.Map // by index: *machine
+	gpus      sync.Map // by index: *slot
 )
 
 // gpu is the machine of a GPU, opened when it is first used.
 func gpu(index int) *machine {
-	m, _ := gpus.LoadOrStore(index, &machine{open: func() (device.Device, error) { return driver.Open(driver.Library, index) }})
-	return m.(*machine)
+	s, _ := gpus.LoadOrStore(index, &slot{open: func() (device.Device, error) { return driver.Open(driver.Library, index) }})
+	return s.(*slot).machine()
 }
 
 func init() {
@@ -67,24 +68,23 @@ type executor struct {
 	fast    backend.Backend
 
 	lock   sync.Mutex
-	failed error        // what kept a node from being prepared for the device, for Ready
-	holds  map[any]bool // weights and emitted kernels of the program
+	failed error // what kept a node from being prepared for the device, for Ready
 }
 
 func newOn(name string, m *machine, fast backend.Backend) *executor {
 	if fast == nil {
 		fast = backend.Reference{}
 	}
-	return &executor{name: name, machine: m, fast: fast, holds: map[any]bool{}}
+	return &executor{name: name, machine: m, fast: fast}
 }
 
 // Name is the name that the backend is registered by.
 func (e *executor) Name() string { return e.name }
 
 // Ready opens the device, and says what kept nodes from being prepared.
-func (e *executor) Ready(context.Context) (err error) {
+func (e *executor) Ready(ctx context.Context) (err error) {
 	defer rescue.Into(&err)
-	if err := e.machine.ready(); err != nil {
+	if err := e.machine.ready(ctx); err != nil {
 		return err
 	}
 	e.lock.Lock()
@@ -95,21 +95,32 @@ func (e *executor) Ready(context.Context) (err error) {
 // Prepare lowers a node, or leaves it to the host's kernels.
 func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ backend.Prepared, err error) {
 	defer rescue.Into(&err)
-	if err := e.machine.ready(); err != nil {
-		return backend.Prepared{}, err
+	if err := e.machine.ready(ctx); err != nil {
+		return backend.Prepared{}, &refusal{err}
 	}
-	plan, err := lower.Node(ctx, n, e)
+	h := &holder{machine: e.machine, node: n}
+	plan, err := lower.Node(ctx, n, h)
 	if err != nil {
 		e.lock.Lock()
 		defer e.lock.Unlock()
 		e.failed = err
-		return backend.Prepared{}, err
+		return backend.Prepared{}, &refusal{err}
 	}
 	if plan == nil {
 		return e.fast.Prepare(ctx, n, threads)
 	}
-	return backend.Prepared{Kernel: &kernel{plan, e.machine}, Scratch: plan.Scratch, Absorbed: plan.Absorbed}, nil
+	k := &kernel{plan: plan, machine: e.machine, holds: h.list}
+	return backend.Prepared{Kernel: k, Scratch: plan.Scratch, Absorbed: plan.Absorbed, Tables: h.bytes}, nil
 }
+
+// refusal is an error of the device, and none of the node: the host does not compute what the device should.
+type refusal struct{ error }
+
+// IsFinal ends compiling, or the run.
+func (*refusal) IsFinal() bool { return true }
+
+// Unwrap gives the device's error.
+func (e *refusal) Unwrap() error { return e.error }
 
 // Fuses reports that there is a kernel for a product with its epilogue.
 func (e *executor) Fuses(n *ssa.Node) bool { return lower.Fuses(n) }
@@ -120,46 +131,51 @@ func (e *executor) Attends(n *ssa.Node) (workspace int64, ok bool) { return 0, l
 // Groups reports that a node can be part of a group, which becomes one kernel.
 func (e *executor) Groups(n *ssa.Node) bool { return lower.Groups(n) }
 
-// Kernels are those that were compiled ahead.
-func (e *executor) Kernels() *kernels.Set { return e.machine.set }
+// holder collects what a kernel has on the device, for as long as the kernel is kept.
+type holder struct {
+	machine *machine
+	node    *ssa.Node
+	list    []any // weights and emitted kernels
+	bytes   int64 // of what was made for the node: tables and modules, but no operand of it
+}
 
-// Emitted compiles a module, which the program holds from then on.
-func (e *executor) Emitted(text, name string) (device.Kernel, error) {
-	k, err := e.machine.kernel(text, name)
+// Kernels are those that were compiled ahead.
+func (h *holder) Kernels() *kernels.Set { return h.machine.set }
+
+// Emitted compiles a module.
+func (h *holder) Emitted(ctx context.Context, text, name string) (device.Kernel, error) {
+	k, err := h.machine.kernel(ctx, text, name)
 	if err != nil {
 		return nil, err
 	}
-	e.hold(k)
+	h.list, h.bytes = append(h.list, k), h.bytes+int64(len(text))
 	return k.kernel, nil
 }
 
-// hold keeps something for as long as the program lives.
-func (e *executor) hold(x any) {
-	e.lock.Lock()
-	defer e.lock.Unlock()
-	e.holds[x] = true
-}
-
-// Weight uploads a constant, which the program holds from then on.
-func (e *executor) Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, error) {
-	w, err := e.machine.weight(ctx, c)
+// Weight uploads a constant.
+func (h *holder) Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, error) {
+	w, err := h.machine.weight(ctx, c)
 	if err != nil {
 		return kernels.Operand{}, err
 	}
-	e.hold(w)
+	h.list = append(h.list, w)
+	if !slices.ContainsFunc(h.node.In, func(v *ssa.Value) bool { return v != nil && v.Const == c }) {
+		h.bytes += w.at.Bytes
+	}
 	return w.at, nil
 }
 
 // Open allocates the counterpart of an arena.
-func (e *executor) Open(arena []byte, budget ndarray.Budget) (_ backend.Memory, err error) {
+func (e *executor) Open(arena []byte, shared any, budget ndarray.Budget) (_ backend.Memory, err error) {
 	defer rescue.Into(&err)
-	return newMemory(e.machine, arena, budget)
+	return newMemory(e.machine, arena, shared, budget)
 }
 
 // kernel is a node on the device.
 type kernel struct {
 	plan    *lower.Plan
 	machine *machine
+	holds   []any // weights and emitted kernels, which go with the kernel
 }
 
 // Choice says that the node is on the device, and what was chosen there.

@@ -3,6 +3,9 @@
 package cuda
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/driver"
@@ -43,7 +47,7 @@ func TestDriverProfile(t *testing.T) {
 		made[call]++
 	}
 	assert.Equal(t, 3*8, made["cuEventCreate"])
-	assert.Equal(t, 3*8, made["cuEventRecord"])
+	assert.Equal(t, 3*8+3, made["cuEventRecord"], "and one behind each segment")
 	assert.Equal(t, 3*8, made["cuEventDestroy_v2"])
 	assert.Zero(t, made["cuGraphLaunch"])
 }
@@ -72,10 +76,11 @@ func TestDriverCalls(t *testing.T) {
 		"cuLaunchKernel 0x44 grid 4 1 1 block 128 1 1 shared 0 stream 0x55 params 0",
 		"cuLaunchKernel 0x44 grid 1 1 1 block 256 1 1 shared 0 stream 0x55 params 0",
 		"cuLaunchKernel 0x44 grid 1 1 1 block 256 1 1 shared 0 stream 0x55 params 0", out, out}
-	later := []string{"cuGraphLaunch 0x99 0x55", "cuStreamSynchronize 0x55"}
+	wait := []string{"cuEventRecord 0x22 0x55", "cuEventSynchronize 0x22"}
+	later := append([]string{"cuGraphLaunch 0x99 0x55"}, wait...)
 
 	first := calls()
-	assert.Equal(t, append(append([]string{"cuMemAlloc_v2 64", "cuMemAllocHost_v2 65536"}, work...), "cuStreamSynchronize 0x55"), first)
+	assert.Equal(t, slices.Concat([]string{"cuMemAlloc_v2 64", "cuMemAllocHost_v2 65536"}, work, wait), first)
 	second := []string{"cuStreamBeginCapture_v2 0x55 1"}
 	for i, after := range []string{ // the last kernel writes over what the one before it reads
 		"after", "after 0x1000", "after 0x1001", "after 0x1000 0x1002", "after 0x1002 0x1003", "after 0x1003", "after 0x1004"} {
@@ -87,12 +92,98 @@ func TestDriverCalls(t *testing.T) {
 		assert.Equal(t, later, calls())
 	}
 
-	for _, call := range []string{"cuStreamSynchronize", "cuGraphLaunch"} { // the driver does not tell which kernel has failed
-		stub.Reset(call, 700, drivertest.Version, 2)
-		_, err := s.RunValues(t.Context(), map[string]ndarray.Value{"x": wave(1, 4, 4)})
-		var failed *KernelError
-		require.ErrorAs(t, err, &failed)
-		assert.ErrorContains(t, err, "one of the nodes from MatMul")
-		assert.ErrorContains(t, err, "to Exp")
+}
+
+// TestLost: after a fault of a kernel sessions, programs and tensors say at once that the GPU is lost; what is compiled later runs.
+func TestLost(t *testing.T) {
+	stub := drivertest.Build(t)
+	const name = "cuda-test-lost"
+	gpus := &slot{open: func() (device.Device, error) { return driver.Open(stub.Library, 0) }}
+	backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, gpus.machine(), fast) })
+	m := modelOf(t, onDeviceAlone)
+	in := map[string]ndarray.Value{"x": wave(1, 4, 4)}
+	for _, c := range []struct {
+		call string
+		code int32
+		runs int // before it
+	}{{"cuEventSynchronize", 700, 2}, {"cuGraphLaunch", 715, 2}, {"cuLaunchKernel", 719, 0}, {"cuMemcpyHtoDAsync_v2", 716, 0}} {
+		stub.OK()
+		p, err := m.Compile(t.Context(), berth.WithBackend(name))
+		require.NoError(t, err)
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		other := sessionOn(t, m, name)
+		x, err := NewTensor(s, ndarray.Float32, 4, 4)
+		require.NoError(t, err)
+		for range c.runs {
+			_, err = s.RunValues(t.Context(), in)
+			require.NoError(t, err)
+		}
+		stub.Reset(c.call, c.code, drivertest.Version, 2)
+		_, err = s.RunValues(t.Context(), in)
+		var lost *DeviceLostError
+		require.ErrorAs(t, err, &lost, c.call)
+		assert.ErrorContains(t, err, c.call+" gives "+fmt.Sprint(c.code))
+		if c.runs > 0 { // the driver does not tell which kernel has failed
+			var failed *KernelError
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, "gemm, fused or one between them", failed.Kernel)
+			assert.ErrorContains(t, err, "one of the nodes from MatMul")
+			assert.ErrorContains(t, err, "to Exp")
+		}
+		stub.OK()
+		for _, old := range []*berth.Session{s, other} {
+			_, err = old.RunValues(t.Context(), in)
+			require.ErrorAs(t, err, &lost)
+		}
+		_, err = p.NewSession()
+		require.ErrorAs(t, err, &lost)
+		require.ErrorAs(t, x.Set(t.Context(), wave(1, 4, 4)), &lost)
+		require.ErrorAs(t, x.Close(), &lost)
+		assert.Equal(t, []string{""}, stub.Since(), "the driver is not asked")
+		_, err = sessionOn(t, m, name).RunValues(t.Context(), in)
+		require.NoError(t, err, "a program that is compiled later")
 	}
+}
+
+// TestWaits: while a session waits for the device others ask for work, and record graphs; and a run that ends early hinders nobody.
+func TestWaits(t *testing.T) {
+	stub := drivertest.Build(t)
+	const name = "cuda-test-waits"
+	m := &machine{open: func() (device.Device, error) { return driver.Open(stub.Library, 0) }}
+	backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, m, fast) })
+	model := modelOf(t, onDeviceAlone)
+	in := map[string]ndarray.Value{"x": wave(1, 4, 4)}
+	a, b := sessionOn(t, model, name), sessionOn(t, model, name)
+	_, err := b.RunValues(t.Context(), in)
+	require.NoError(t, err)
+	stub.Hold(1)
+	for _, s := range []*berth.Session{a, b} { // b records a graph
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err = s.RunValues(ctx, in)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+	}
+	x, err := NewTensor(a, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	require.NoError(t, x.Close())
+	stub.Hold(0)
+	for _, s := range []*berth.Session{a, b} {
+		_, err = s.RunValues(t.Context(), in)
+		require.NoError(t, err)
+	}
+}
+
+// TestOpensAgain: what kept a device from being opened may be over at the next call.
+func TestOpensAgain(t *testing.T) {
+	stub := drivertest.Build(t)
+	m := &machine{open: func() (device.Device, error) { return driver.Open(stub.Library, 0) }}
+	for _, call := range []string{"cuInit", "cuModuleLoadDataEx", "cuModuleGetFunction"} {
+		stub.Reset(call, 2, drivertest.Version, 2)
+		require.Error(t, m.ready(t.Context()))
+		made := strings.Join(stub.Since(), "\n")
+		assert.Equal(t, strings.Count(made, "cuDevicePrimaryCtxRetain"), strings.Count(made, "cuDevicePrimaryCtxRelease"), call)
+	}
+	stub.OK()
+	require.NoError(t, m.ready(t.Context()))
 }

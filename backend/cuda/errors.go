@@ -10,8 +10,12 @@ type (
 	OldDriverError = device.OldDriverError
 	// NoDeviceError says that there is no GPU of a number.
 	NoDeviceError = device.NoDeviceError
+	// OldDeviceError says that the GPU cannot run the kernels.
+	OldDeviceError = device.OldDeviceError
 	// MemoryError says that the GPU has too little memory.
 	MemoryError = device.MemoryError
+	// DeviceLostError says that a fault has made the GPU unusable to what was made before.
+	DeviceLostError = device.DeviceLostError
 	// KernelError says that a kernel failed.
 	KernelError = device.KernelError
 )

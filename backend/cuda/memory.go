@@ -24,28 +24,33 @@ import (
 // It is closed when the collector finds its session gone. What it asks of the device is in segment.go.
 type memory struct {
 	*held
-	machine *machine
-	budget  ndarray.Budget // of memory of the host
-	ctx     context.Context
-	arena   []byte
-	where   spans
-	inputs  []input
-	spares  int // spare buffers in use by the present node
-	late    []lateCopy
-	stats   stats
+	budget ndarray.Budget // of memory of the host
+	ctx    context.Context
+	arena  []byte
+	where  spans
+	inputs []input
+	spares int // spare buffers in use by the present node
+	late   []lateCopy
+	stats  stats
 
 	now      segment
+	kernels  ends // of it
 	outs     []stagedCopy
 	chunk    int                      // of staging memory that is filled now
 	filled   int64                    // bytes of it
 	profiler atomic.Pointer[profiler] // nil but in MeasureRuns
-	isBusy   bool                     // the device may be at work, for a run whose context has ended
 }
 
 // held is what is given back to the device.
 type held struct {
-	base       device.Pointer
+	machine    *machine
+	room       *arena
+	shared     any            // what its sessions share, nil if there is one
+	base       device.Pointer // of the arena as the recordings have it; 0 if there is none
 	bytes      int64
+	done       device.Event // behind the work of the last segment
+	isBusy     bool         // the device may be at work, for a run whose context has ended
+	isMarked   bool         // done is behind that
 	inputs     []buffer
 	spare      []buffer
 	staging    [][]byte
@@ -90,57 +95,67 @@ func (s *stats) String() string {
 		s.Launches, s.Graphs, s.Recorded, s.Waits, s.HostNodes, s.BytesIn, s.BytesOut, s.BytesMoved)
 }
 
-func newMemory(m *machine, arena []byte, budget ndarray.Budget) (*memory, error) {
-	mem := &memory{held: &held{}, machine: m, budget: budget}
-	if err := mem.attach(arena); err != nil {
+func newMemory(m *machine, arena []byte, shared any, budget ndarray.Budget) (*memory, error) {
+	mem := &memory{held: &held{machine: m, room: m.arenaOf(shared), shared: shared}, budget: budget}
+	runtime.AddCleanup(mem, func(h *held) {
+		if h.isBusy {
+			go h.free()
+		} else {
+			h.free()
+		}
+	}, mem.held)
+	err := m.ask(context.Background(), func(d device.Device) (err error) {
+		mem.done, err = d.NewEvent()
+		return err
+	})
+	if err == nil {
+		err = mem.attach(context.Background(), arena)
+	}
+	if err != nil {
 		return nil, err
 	}
-	runtime.AddCleanup(mem, func(h *held) {
-		m.lock.Lock()
-		defer m.lock.Unlock()
-		h.free(m.dev)
-	}, mem.held)
 	return mem, nil
 }
 
 // free gives everything back. What a lost device says to it is of no use to anyone.
-func (h *held) free(d device.Device) {
-	_ = h.recordings.forget(func(*recording) bool { return true })
-	for _, b := range append(append([]buffer{{h.base, h.bytes}}, h.inputs...), h.spare...) {
-		if b.at != 0 {
-			h.retired = append(h.retired, b.at)
+func (h *held) free() {
+	m := h.machine
+	if h.isBusy {
+		_ = m.wait(context.Background())
+	}
+	m.giveBack(func(d device.Device) error {
+		_ = h.recordings.forget(func(*recording) bool { return true })
+		for _, b := range append(h.inputs, h.spare...) {
+			if b.at != 0 {
+				h.retired = append(h.retired, b.at)
+			}
 		}
-	}
-	for _, p := range h.retired {
-		_ = d.Free(p)
-	}
-	for _, chunk := range h.staging {
-		_ = d.FreeHost(chunk)
-	}
+		for _, p := range h.retired {
+			_ = d.Free(p)
+		}
+		for _, chunk := range h.staging {
+			_ = d.FreeHost(chunk)
+		}
+		if h.done != nil {
+			_ = h.done.Close()
+		}
+		return nil
+	})
+	m.leave(h.room, h.shared)
 	*h = held{}
 }
 
-// attach allocates the counterpart of an arena.
-func (m *memory) attach(arena []byte) error {
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
-	m.arena = arena
-	if m.base != 0 && m.bytes >= int64(len(arena)) {
-		return nil
-	}
-	d := m.machine.dev
-	if m.base != 0 {
-		if err := errors.Join(m.recordings.forget(func(*recording) bool { return true }), d.Free(m.base)); err != nil {
-			return err
-		}
+// attach makes the counterpart of an arena. Recordings name its addresses.
+func (m *memory) attach(ctx context.Context, arena []byte) error {
+	err := m.machine.enlarge(ctx, m.room, int64(len(arena)))
+	if m.base != 0 && m.base != m.room.at {
 		m.base = 0
+		err = errors.Join(err, m.machine.ask(ctx, func(device.Device) error { return m.recordings.forget(func(*recording) bool { return true }) }))
 	}
-	at, err := d.Alloc(max(int64(len(arena)), 1))
-	if err != nil {
-		return fmt.Errorf("the arena of %d bytes: %w", len(arena), err)
+	if err == nil {
+		m.arena, m.base, m.bytes = arena, m.room.at, m.room.bytes
 	}
-	m.base, m.bytes = at, max(int64(len(arena)), 1)
-	return nil
+	return err
 }
 
 // forgetter is a device that tells what nobody has written.
@@ -154,10 +169,8 @@ func (m *memory) Begin(ctx context.Context, arena []byte, values []ndarray.Value
 		return err
 	}
 	m.recordings.run++
-	if len(arena) != len(m.arena) || len(arena) > 0 && &arena[0] != &m.arena[0] {
-		if err := m.attach(arena); err != nil {
-			return err
-		}
+	if err := m.attach(ctx, arena); err != nil {
+		return err
 	}
 	m.ctx, m.stats = ctx, stats{}
 	m.where.clear()
@@ -165,12 +178,12 @@ func (m *memory) Begin(ctx context.Context, arena []byte, values []ndarray.Value
 	m.eachArray(values, inputs, func(a *ndarray.Array) {
 		m.inputs = append(m.inputs, input{data: a.Data, tensor: m.machine.tensor(a.Data)})
 	})
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
-	if f, ok := m.machine.dev.(forgetter); ok {
-		return f.Forget(m.base, m.bytes)
-	}
-	return nil
+	return m.machine.ask(ctx, func(d device.Device) error {
+		if f, ok := d.(forgetter); ok {
+			return f.Forget(m.base, m.bytes)
+		}
+		return nil
+	})
 }
 
 // offset is where bytes lie in the arena; false if they lie elsewhere.
@@ -395,13 +408,11 @@ func (m *memory) enlarge(b *buffer, bytes int64) error {
 	if b.at != 0 && b.bytes >= bytes {
 		return nil
 	}
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
 	if b.at != 0 {
 		m.retired = append(m.retired, b.at) // what is noted may use it
 		*b = buffer{}
 	}
-	at, err := m.machine.dev.Alloc(bytes)
+	at, err := m.machine.alloc(m.ctx, "an input or another operand outside the arena", bytes)
 	if err == nil {
 		*b = buffer{at, bytes}
 	}

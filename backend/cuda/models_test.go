@@ -50,8 +50,8 @@ type countingBackend struct {
 	sum **tally
 }
 
-func (b countingBackend) Open(arena []byte, budget ndarray.Budget) (backend.Memory, error) {
-	m, err := newMemory(b.machine, arena, budget)
+func (b countingBackend) Open(arena []byte, shared any, budget ndarray.Budget) (backend.Memory, error) {
+	m, err := newMemory(b.machine, arena, shared, budget)
 	(*b.sum).memory = m
 	return countingMemory{m, *b.sum}, err
 }

@@ -77,15 +77,17 @@ func MeasureRuns(ctx context.Context, s *berth.Session, inputs []ndarray.Value, 
 	if err != nil {
 		return nil, err
 	}
-	d := mem.machine.dev
+	m := mem.machine
+	var d device.Device
+	if err := m.ask(ctx, func(of device.Device) error { d = of; return nil }); err != nil {
+		return nil, err
+	}
 	p := &profiler{dev: d, rows: map[string]*profiled{}}
 	p.worker, _ = d.(worker)
 	mem.profiler.Store(p)
 	defer func() {
 		mem.profiler.Store(nil)
-		mem.machine.lock.Lock()
-		defer mem.machine.lock.Unlock()
-		p.close()
+		m.giveBack(func(device.Device) error { p.close(); return nil })
 	}()
 	for range max(runs, 1) {
 		if _, err := s.Run(ctx, inputs); err != nil {

@@ -86,7 +86,8 @@ type recording struct {
 	segment
 	graph    device.Graph // nil until it has come twice
 	launches int          // of kernels
-	used     int64        // the run in which it came last
+	kernels  ends
+	used     int64 // the run in which it came last
 }
 
 // What a session keeps of segments: so many, and so many pieces of work in all of them.
@@ -147,6 +148,18 @@ type asking struct {
 	profiler *profiler // nil but in MeasureRuns
 	edges    *edges    // of a graph that is captured, else nil
 	launched int
+	kernels  ends
+}
+
+// ends are the names of the first kernel of a segment and of the last.
+type ends struct{ first, last string }
+
+// String names one or both.
+func (e ends) String() string {
+	if e.first == e.last {
+		return e.first
+	}
+	return e.first + ", " + e.last + " or one between them"
 }
 
 // each makes the launches of a segment and asks for all of its work.
@@ -221,6 +234,10 @@ func (a *asking) ask(l *device.Launch) error {
 		return err
 	}
 	l.Context = a.ctx
+	a.kernels.last = l.Kernel.Name()
+	if a.kernels.first == "" {
+		a.kernels.first = a.kernels.last
+	}
 	a.profiler.launched(l.Kernel.Name())
 	return a.device.Launch(l)
 }
@@ -232,6 +249,9 @@ func (a *asking) launch(w *work, call *lower.Call) error {
 		l, err := step(call)
 		if err == nil {
 			err = a.ask(l)
+		}
+		if lost := (*device.DeviceLostError)(nil); errors.As(err, &lost) {
+			return err // the fault may be that of an earlier one
 		}
 		if err != nil && ctx.Err() == nil {
 			return ops.AtNode("run", w.node, err)
@@ -249,25 +269,38 @@ func (m *memory) flush() error {
 		return nil
 	}
 	defer m.reset()
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
-	d := m.machine.dev
-	m.isBusy = true
-	if err := m.perform(d); err != nil {
+	if err := m.request(); err != nil {
 		return err
 	}
 	m.stats.Waits++
-	if err := m.now.named(d.Wait(m.ctx)); err != nil {
+	if err := m.machine.note(m.now.named(m.done.Wait(m.ctx), m.kernels)); err != nil {
 		return err
 	}
 	m.isBusy = false
-	if err := m.profiler.Load().settle(); err != nil {
-		return err
+	if p := m.profiler.Load(); p != nil {
+		if err := m.machine.ask(m.ctx, func(device.Device) error { return p.settle() }); err != nil {
+			return err
+		}
 	}
 	for _, o := range m.outs {
 		copy(o.to, o.staged)
 	}
-	return m.retire()
+	return m.retire(m.ctx)
+}
+
+// request asks for what has been noted, and marks its end. While the device does it others may ask for more.
+func (m *memory) request() error {
+	if err := m.machine.enter(m.ctx); err != nil {
+		return err
+	}
+	defer m.machine.lock.Unlock()
+	m.isBusy, m.isMarked = true, false
+	err := m.perform(m.machine.dev)
+	if markErr := m.done.Record(); markErr != nil {
+		return m.machine.note(errors.Join(err, markErr))
+	}
+	m.isMarked = true
+	return m.machine.note(err)
 }
 
 // perform asks for what has been noted.
@@ -285,7 +318,10 @@ func (m *memory) perform(d device.Device) error {
 	case r == nil:
 		a := &asking{ctx: m.ctx, device: d, profiler: p}
 		err = m.now.each(a)
-		launched = a.launched
+		launched, m.kernels = a.launched, a.kernels
+		if lost := (*device.DeviceLostError)(nil); errors.As(err, &lost) {
+			err = m.now.named(err, m.kernels)
+		}
 	case r.graph == nil:
 		if err := r.record(m.ctx, d); err != nil {
 			return err
@@ -294,7 +330,8 @@ func (m *memory) perform(d device.Device) error {
 		fallthrough
 	default:
 		m.stats.Graphs++
-		launched, err = r.launches, r.named(r.graph.Run(m.ctx))
+		launched, m.kernels = r.launches, r.kernels
+		err = r.named(r.graph.Run(m.ctx), r.kernels)
 	}
 	m.stats.Launches += launched
 	m.machine.launches.Add(int64(launched))
@@ -305,17 +342,22 @@ func (m *memory) perform(d device.Device) error {
 func (r *recording) record(ctx context.Context, d device.Device) (err error) {
 	a := &asking{ctx: ctx, device: d, edges: &edges{}}
 	r.graph, err = d.Capture(func() error { return r.each(a) })
-	r.launches = a.launched
+	r.launches, r.kernels = a.launched, a.kernels
 	return err
 }
 
 // named names the node of an error of the segment as a graph: the very one if the device tells, else the first and the last.
-func (s *segment) named(err error) error {
+func (s *segment) named(err error, kernels ends) error {
 	if err == nil {
 		return nil
 	}
 	var failed *device.KernelError
-	if !errors.As(err, &failed) {
+	var lost *device.DeviceLostError
+	switch {
+	case errors.As(err, &failed):
+	case errors.As(err, &lost) && kernels.first != "":
+		err = &device.KernelError{Kernel: kernels.String(), Err: err}
+	default:
 		return err
 	}
 	var piece *device.PieceError
@@ -351,24 +393,36 @@ func (m *memory) reset() {
 // settleWork waits for what a run has left behind whose context has ended, and gives up what it has noted.
 func (m *memory) settleWork(ctx context.Context) error {
 	m.reset()
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
+	if err := m.machine.lost.Load(); err != nil {
+		return err
+	}
+	if m.isBusy && !m.isMarked {
+		if err := m.machine.ask(ctx, func(device.Device) error { return m.done.Record() }); err != nil {
+			return err
+		}
+		m.isMarked = true
+	}
 	if m.isBusy {
-		if err := m.machine.dev.Wait(ctx); err != nil {
+		if err := m.machine.note(m.done.Wait(ctx)); err != nil {
 			return err
 		}
 		m.isBusy = false
 	}
-	return m.retire()
+	return m.retire(ctx)
 }
 
 // retire gives back what no work uses any more.
-func (m *memory) retire() (err error) {
-	for _, p := range m.retired {
-		err = errors.Join(err, m.machine.dev.Free(p))
+func (m *memory) retire(ctx context.Context) error {
+	if len(m.retired) == 0 {
+		return nil
 	}
-	m.retired = m.retired[:0]
-	return err
+	return m.machine.ask(ctx, func(d device.Device) (err error) {
+		for _, p := range m.retired {
+			err = errors.Join(err, d.Free(p))
+		}
+		m.retired = m.retired[:0]
+		return err
+	})
 }
 
 // stagedCopy is what goes from staging memory to the host when a segment is done.
@@ -390,9 +444,11 @@ func (m *memory) stage(bytes int64) ([]byte, error) {
 	if err := m.budget.Ask("memory for copies to and from the device", size); err != nil {
 		return nil, err
 	}
-	m.machine.lock.Lock()
-	defer m.machine.lock.Unlock()
-	chunk, err := m.machine.dev.AllocHost(size)
+	var chunk []byte
+	err := m.machine.withRoom(m.ctx, func(d device.Device) (err error) {
+		chunk, err = d.AllocHost(size)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

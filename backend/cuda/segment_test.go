@@ -66,9 +66,19 @@ func (d *counted) Launch(l *device.Launch) error {
 	return d.Device.Launch(l)
 }
 
-func (d *counted) Wait(ctx context.Context) error {
-	d.add(&d.calls.Waits)
-	return d.Device.Wait(ctx)
+func (d *counted) NewEvent() (device.Event, error) {
+	e, err := d.Device.NewEvent()
+	return &countedEvent{e, d}, err
+}
+
+type countedEvent struct {
+	device.Event
+	device *counted
+}
+
+func (e *countedEvent) Wait(ctx context.Context) error {
+	e.device.add(&e.device.calls.Waits)
+	return e.Event.Wait(ctx)
 }
 
 func (d *counted) Capture(ask func() error) (device.Graph, error) {

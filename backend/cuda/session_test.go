@@ -22,8 +22,8 @@ type watched struct {
 	last **memory
 }
 
-func (w watched) Open(arena []byte, budget ndarray.Budget) (backend.Memory, error) {
-	m, err := newMemory(w.machine, arena, budget)
+func (w watched) Open(arena []byte, shared any, budget ndarray.Budget) (backend.Memory, error) {
+	m, err := newMemory(w.machine, arena, shared, budget)
 	*w.last = m
 	return m, err
 }

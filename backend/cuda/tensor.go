@@ -84,22 +84,20 @@ func NewTensor(s *berth.Session, dt ndarray.DType, shape ...int) (_ *Tensor, err
 		return nil, err
 	}
 	m := mem.machine
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	at, err := m.dev.Alloc(max(int64(n), 1))
+	at, err := m.alloc(context.Background(), "a tensor", int64(n))
 	if err != nil {
-		return nil, fmt.Errorf("a tensor of %d bytes: %w", n, err)
+		return nil, err
 	}
 	if err := mem.budget.Ask("what stands for a tensor on the device", int64(n)); err != nil {
-		return nil, errors.Join(err, m.dev.Free(at))
+		return nil, errors.Join(err, m.ask(context.Background(), func(d device.Device) error { return d.Free(at) }))
 	}
 	t := &Tensor{machine: m, at: at, shadow: ndarray.Array{DType: dt, Shape: slices.Clone(shape), Data: ndarray.AlignedBytes(n)}}
+	m.known.Lock()
+	defer m.known.Unlock()
 	if n > 0 {
 		m.tensors[keyOf(t.shadow.Data)] = weak.Make(t)
 	}
 	t.cleanup = runtime.AddCleanup(t, func(data []byte) {
-		m.lock.Lock()
-		defer m.lock.Unlock()
 		_ = m.drop(data, at) // a device that is lost has freed it
 	}, t.shadow.Data)
 	return t, nil
@@ -110,16 +108,18 @@ func keyOf(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData
 
 // drop gives a tensor's memory back.
 func (m *machine) drop(data []byte, at device.Pointer) error {
+	m.known.Lock()
 	if cap(data) > 0 {
 		delete(m.tensors, keyOf(data))
 	}
-	return m.dev.Free(at)
+	m.known.Unlock()
+	return m.ask(context.Background(), func(d device.Device) error { return d.Free(at) })
 }
 
 // tensor is the one that memory of the host stands for, nil for other memory.
 func (m *machine) tensor(data []byte) *Tensor {
-	m.lock.Lock()
-	defer m.lock.Unlock()
+	m.known.Lock()
+	defer m.known.Unlock()
 	if len(data) == 0 || len(m.tensors) == 0 {
 		return nil
 	}
@@ -182,9 +182,7 @@ func (t *Tensor) Set(ctx context.Context, a *ndarray.Array) (err error) {
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	t.machine.lock.Lock()
-	defer t.machine.lock.Unlock()
-	if err := t.machine.dev.CopyIn(t.at, a.Data); err != nil {
+	if err := t.machine.ask(ctx, func(d device.Device) error { return d.CopyIn(t.at, a.Data) }); err != nil {
 		return err
 	}
 	t.hasValue = true
@@ -216,12 +214,10 @@ func (t *Tensor) Get(ctx context.Context) (_ *ndarray.Array, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.machine.lock.Lock()
-	defer t.machine.lock.Unlock()
-	if err := t.machine.dev.CopyOut(a.Data, t.at); err != nil {
+	if err := t.machine.ask(ctx, func(d device.Device) error { return d.CopyOut(a.Data, t.at) }); err != nil {
 		return nil, err
 	}
-	return a, t.machine.dev.Wait(ctx)
+	return a, t.machine.wait(ctx)
 }
 
 // Close gives the memory back. A tensor that a run is using is not closed.
@@ -232,8 +228,6 @@ func (t *Tensor) Close() (err error) {
 	}
 	defer t.release()
 	t.cleanup.Stop()
-	t.machine.lock.Lock()
-	defer t.machine.lock.Unlock()
 	t.isClosed = true
 	return t.machine.drop(t.shadow.Data, t.at)
 }

@@ -21,6 +21,7 @@ type Arena struct {
 	owner atomic.Pointer[string] // the goroutine that holds it while it may call a hook or observer
 	size  atomic.Int64
 	data  []byte
+	key   *byte    // what a backend knows the arena by, which keeps no session
 	last  *Session // whose results are in the arena; nil while a run changes it, and if it failed
 }
 
@@ -47,12 +48,10 @@ func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 	if err := a.grow(p.ArenaBytes, p.memory); err != nil {
 		return nil, err
 	}
-	s, err := p.newSession(a.data)
-	if err != nil {
-		return nil, err
+	if a.key == nil {
+		a.key = new(byte)
 	}
-	s.from = a
-	return s, nil
+	return p.newSession(a.data, a)
 }
 
 // grow makes room for n bytes. Existing sessions are pointed at the new memory at their next run.

@@ -189,9 +189,12 @@ func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
 }
 
 // ended is the error that ends compiling or a run when a backend refuses a node: that of the
-// context, or of memory that its kernel does not get.
+// context, of memory that its kernel does not get, or one that is final.
 func ended(ctx context.Context, err error) error {
 	if full := (*ops.MemoryError)(nil); errors.As(err, &full) {
+		return err
+	}
+	if final := backend.Final(nil); errors.As(err, &final) && final.IsFinal() && ctx.Err() == nil {
 		return err
 	}
 	return ctx.Err()

@@ -78,11 +78,12 @@ func (p *Program) NewSession() (*Session, error) {
 	if err := p.memory.Ask("the arena", p.ArenaBytes); err != nil {
 		return nil, err
 	}
-	return p.newSession(ndarray.AlignedBytes(int(p.ArenaBytes)))
+	return p.newSession(ndarray.AlignedBytes(int(p.ArenaBytes)), nil)
 }
 
-func (p *Program) newSession(arena []byte) (*Session, error) {
-	s := &Session{p: p, arena: arena, heads: make([]ndarray.Array, len(p.Slots)),
+// newSession makes a session on the memory of an arena, which is the session's own where from is nil.
+func (p *Program) newSession(arena []byte, from *Arena) (*Session, error) {
+	s := &Session{p: p, arena: arena, from: from, heads: make([]ndarray.Array, len(p.Slots)),
 		vals: make([]ndarray.Value, len(p.Slots)), calls: make([]ops.Call, p.calls), iter: make([]int, p.Levels),
 		loops: make([]loopState, p.states), outs: make([]ndarray.Value, len(p.Main.Results)), kept: make([]kept, len(p.caches))}
 	s.pick = slices.Repeat([]int{-1}, len(p.Slots))
@@ -112,7 +113,11 @@ func (p *Program) newSession(arena []byte) (*Session, error) {
 	s.rebase()
 	if p.remote != nil {
 		var err error
-		if s.device, err = p.remote.Open(arena, p.memory); err != nil {
+		var shared any
+		if from != nil {
+			shared = from.key
+		}
+		if s.device, err = p.remote.Open(arena, shared, p.memory); err != nil {
 			return nil, err
 		}
 	}

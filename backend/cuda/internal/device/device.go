@@ -11,7 +11,8 @@ import (
 type Pointer uint64
 
 // Device is one GPU, or what stands for one. Work is done in the order in which it is asked for; copies, launches and graphs may
-// return before it is done, and Wait says when it is. Methods may be called from any goroutine, one at a time.
+// return before it is done, and Wait of an event says when it is. Methods may be called from any goroutine, one at a time, but for that one.
+// An error after which nothing can be asked of the device any more is a [DeviceLostError].
 type Device interface {
 	// Info says what the device is.
 	Info() Info
@@ -21,13 +22,14 @@ type Device interface {
 	Alloc(bytes int64) (Pointer, error)
 	// Free gives memory back that no work in progress uses.
 	Free(p Pointer) error
-	// AllocHost gives memory of the host that the device copies from and to without a detour.
+	// AllocHost gives memory of the host that the device copies from and to without a detour; the error is a [MemoryError] if there is too
+	// little.
 	AllocHost(bytes int64) ([]byte, error)
 	// FreeHost gives it back.
 	FreeHost(b []byte) error
 	// CopyIn copies from the host. Bytes that are not of AllocHost have been read when it returns.
 	CopyIn(to Pointer, from []byte) error
-	// CopyOut copies to the host; the bytes are there after Wait.
+	// CopyOut copies to the host; the bytes are there when it is done.
 	CopyOut(to []byte, from Pointer) error
 	// Copy copies inside the device, between ranges that do not overlap.
 	Copy(to, from Pointer, bytes int64) error
@@ -43,8 +45,6 @@ type Device interface {
 	After(pieces []int) error
 	// NewEvent makes a mark in the order of work.
 	NewEvent() (Event, error)
-	// Wait returns when all work is done, or with the cause of ctx; the work then goes on.
-	Wait(ctx context.Context) error
 	// Close gives everything back.
 	Close() error
 }
@@ -109,6 +109,9 @@ type Graph interface {
 type Event interface {
 	// Record marks the end of what has been asked for.
 	Record() error
+	// Wait returns when the work before the mark is done, or with the cause of ctx; the work then goes on. It may be called while other
+	// methods of the device are.
+	Wait(ctx context.Context) error
 	// Since is the time between two marks; it waits for the later one.
 	Since(earlier Event) (time.Duration, error)
 	// Close gives the event back.

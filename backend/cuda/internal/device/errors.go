@@ -47,11 +47,28 @@ func (e *NoDeviceError) Error() string {
 	return fmt.Sprintf("there is no GPU %d: the driver finds %d, counted from 0", e.Index, e.Count)
 }
 
-// MemoryError says that the device has too little memory.
-type MemoryError struct{ Want, Free, Total int64 }
+// OldDeviceError says that a GPU cannot run the kernels.
+type OldDeviceError struct {
+	Device       string
+	Major, Minor int // compute capability
+}
+
+// Error names the GPU, what it is, and what to do.
+func (e *OldDeviceError) Error() string {
+	return fmt.Sprintf("%s has compute capability %d.%d; the kernels need 7.0 (Volta) or later; choose another GPU with CUDA_VISIBLE_DEVICES, or the backend cpu", e.Device, e.Major, e.Minor)
+}
+
+// MemoryError says that the device has too little memory, or the host too little that the device can copy from and to.
+type MemoryError struct {
+	Want, Free, Total int64
+	Host              bool // Free and Total are not known
+}
 
 // Error names how much is needed and how much there is.
 func (e *MemoryError) Error() string {
+	if e.Host {
+		return fmt.Sprintf("out of pinned memory of the host: %d bytes for copies to and from the device are needed; end other programs, or raise the limit of locked memory", e.Want)
+	}
 	return fmt.Sprintf("out of device memory: %d bytes are needed, %d of %d are free", e.Want, e.Free, e.Total)
 }
 
@@ -66,6 +83,22 @@ func (e *KernelError) Error() string { return fmt.Sprintf("kernel %s failed: %v"
 
 // Unwrap gives the cause.
 func (e *KernelError) Unwrap() error { return e.Err }
+
+// DeviceLostError says that a fault has made the device unusable to what was made before, sessions, programs and tensors. Programs that are
+// compiled later open it again.
+type DeviceLostError struct {
+	Device string
+	Err    error // what the driver said first
+}
+
+// Error names the device, the cause and what to do.
+func (e *DeviceLostError) Error() string {
+	return fmt.Sprintf("%s is lost, by a fault of this or another run: %v; close sessions and tensors and compile the programs again, and restart the process if that fails",
+		e.Device, e.Err)
+}
+
+// Unwrap gives what the driver said.
+func (e *DeviceLostError) Unwrap() error { return e.Err }
 
 // PieceError is an error of a piece of work of a graph, where the device knows which.
 type PieceError struct {

@@ -18,6 +18,23 @@ const (
 	noDevice    = 100
 )
 
+// isLasting has the results after which a context is of no use: every later call gives one of them, too.
+var isLasting = map[int32]bool{
+	4:   true, // CUDA_ERROR_DEINITIALIZED
+	214: true, // ..._ECC_UNCORRECTABLE
+	220: true, // ..._NVLINK_UNCORRECTABLE
+	700: true, // ..._ILLEGAL_ADDRESS
+	702: true, // ..._LAUNCH_TIMEOUT
+	709: true, // ..._CONTEXT_IS_DESTROYED
+	710: true, // ..._ASSERT
+	714: true, // ..._HARDWARE_STACK_ERROR
+	715: true, // ..._ILLEGAL_INSTRUCTION
+	716: true, // ..._MISALIGNED_ADDRESS
+	717: true, // ..._INVALID_ADDRESS_SPACE
+	718: true, // ..._INVALID_PC
+	719: true, // ..._LAUNCH_FAILED
+}
+
 // calls are the functions of libcuda that are used. Their suffixes are those of the header of CUDA 12; without one, a name is a
 // superseded function with other types.
 type calls struct {
@@ -41,7 +58,6 @@ type calls struct {
 	copyInside         func(to, from, bytes uint64, stream uintptr) int32
 	streamCreate       func(stream *uintptr, flags uint32) int32
 	streamDestroy      func(stream uintptr) int32
-	streamSynchronize  func(stream uintptr) int32
 	beginCapture       func(stream uintptr, mode int32) int32
 	endCapture         func(stream uintptr, graph *uintptr) int32
 	captureInfo        func(stream uintptr, status *int32, id *uint64, graph *uintptr, nodes **uintptr, count *uint64) int32
@@ -72,7 +88,7 @@ func (c *calls) names() map[string]any {
 		"cuMemGetInfo_v2": &c.memGetInfo, "cuMemAlloc_v2": &c.memAlloc, "cuMemFree_v2": &c.memFree,
 		"cuMemAllocHost_v2": &c.memAllocHost, "cuMemFreeHost": &c.memFreeHost,
 		"cuMemcpyHtoDAsync_v2": &c.copyIn, "cuMemcpyDtoHAsync_v2": &c.copyOut, "cuMemcpyDtoDAsync_v2": &c.copyInside,
-		"cuStreamCreate": &c.streamCreate, "cuStreamDestroy_v2": &c.streamDestroy, "cuStreamSynchronize": &c.streamSynchronize,
+		"cuStreamCreate": &c.streamCreate, "cuStreamDestroy_v2": &c.streamDestroy,
 		"cuStreamBeginCapture_v2": &c.beginCapture, "cuStreamEndCapture": &c.endCapture,
 		"cuStreamGetCaptureInfo_v2": &c.captureInfo, "cuStreamUpdateCaptureDependencies": &c.captureAfter,
 		"cuModuleLoadDataEx": &c.moduleLoad, "cuModuleGetFunction": &c.moduleGetFunction, "cuModuleUnload": &c.moduleUnload,

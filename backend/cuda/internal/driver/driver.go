@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -22,13 +23,12 @@ type gpu struct {
 	ctx    uintptr
 	stream uintptr
 	info   device.Info
-	last   string // the kernel launched last, for errors that come later
 
 	capture capture
 }
 
 // Open opens the library, usually [Library], and a GPU of it. Errors: [device.NoDriverError], [device.OldDriverError],
-// [device.NoDeviceError], [device.CallError].
+// [device.NoDeviceError], [device.OldDeviceError], [device.CallError].
 func Open(library string, index int) (device.Device, error) {
 	c, err := bind(library)
 	if err != nil {
@@ -52,6 +52,9 @@ func Open(library string, index int) (device.Device, error) {
 	}
 	if err := g.describe(); err != nil {
 		return nil, err
+	}
+	if g.info.Major < oldest {
+		return nil, &device.OldDeviceError{Device: g.info.Name, Major: g.info.Major, Minor: g.info.Minor}
 	}
 	if err := c.failure("cuDevicePrimaryCtxRetain", c.retain(&g.ctx, g.dev)); err != nil {
 		return nil, err
@@ -97,7 +100,20 @@ func stringAt(at uintptr) string {
 	return string(unsafe.Slice(p, n))
 }
 
-func (g *gpu) do(call string, f func() int32) error { return g.calls.on(g.ctx, call, f) }
+// do makes a call, and says where it means that the GPU is lost.
+func (g *gpu) do(call string, f func() int32) error {
+	err := g.calls.on(g.ctx, call, f)
+	if failed, ok := err.(*device.CallError); ok && isLasting[failed.Code] {
+		return &device.DeviceLostError{Device: g.info.Name, Err: failed}
+	}
+	return err
+}
+
+// isFull reports that a call found too little memory.
+func isFull(err error) bool {
+	failed, ok := err.(*device.CallError)
+	return ok && failed.Code == outOfMemory
+}
 
 // Info describes the GPU.
 func (g *gpu) Info() device.Info { return g.info }
@@ -113,7 +129,7 @@ func (g *gpu) Memory() (free, total int64, err error) {
 func (g *gpu) Alloc(bytes int64) (device.Pointer, error) {
 	var p uint64
 	err := g.do("cuMemAlloc_v2", func() int32 { return g.calls.memAlloc(&p, uint64(bytes)) })
-	if call := (*device.CallError)(nil); errors.As(err, &call) && call.Code == outOfMemory {
+	if isFull(err) {
 		free, total, infoErr := g.Memory()
 		return 0, errors.Join(&device.MemoryError{Want: bytes, Free: free, Total: total}, infoErr)
 	}
@@ -131,7 +147,11 @@ func (g *gpu) AllocHost(bytes int64) ([]byte, error) {
 		return nil, nil
 	}
 	var at uintptr
-	if err := g.do("cuMemAllocHost_v2", func() int32 { return g.calls.memAllocHost(&at, uint64(bytes)) }); err != nil {
+	err := g.do("cuMemAllocHost_v2", func() int32 { return g.calls.memAllocHost(&at, uint64(bytes)) })
+	if isFull(err) {
+		return nil, &device.MemoryError{Want: bytes, Host: true}
+	}
+	if err != nil {
 		return nil, err
 	}
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), bytes), nil
@@ -170,32 +190,6 @@ func (g *gpu) Copy(to, from device.Pointer, bytes int64) error {
 	return g.do("cuMemcpyDtoDAsync_v2", func() int32 {
 		return g.calls.copyInside(uint64(to), uint64(from), uint64(bytes), g.stream)
 	})
-}
-
-// Wait waits for the stream, in a goroutine where ctx may end before.
-func (g *gpu) Wait(ctx context.Context) error {
-	synchronize := func() error {
-		return g.do("cuStreamSynchronize", func() int32 { return g.calls.streamSynchronize(g.stream) })
-	}
-	if ctx.Done() == nil {
-		return g.late(synchronize())
-	}
-	done := make(chan error, 1)
-	go func() { done <- synchronize() }()
-	select {
-	case err := <-done:
-		return g.late(err)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// late is an error that an earlier launch has caused, so far as the driver tells.
-func (g *gpu) late(err error) error {
-	if err == nil || g.last == "" {
-		return err
-	}
-	return &device.KernelError{Kernel: g.last + ", or one before it,", Err: err}
 }
 
 // Close gives stream and context back, and with it all memory.
@@ -280,10 +274,12 @@ func (g *gpu) Launch(l *device.Launch) error {
 		return g.calls.launch(k.at, uint32(l.Grid[0]), uint32(l.Grid[1]), uint32(l.Grid[2]), uint32(l.Block[0]), uint32(l.Block[1]),
 			uint32(l.Block[2]), uint32(l.Shared), g.stream, nil, &extra[0])
 	})
+	if _, isLost := err.(*device.DeviceLostError); isLost {
+		return err // by an earlier one
+	}
 	if err != nil {
 		return &device.KernelError{Kernel: k.name, Err: err}
 	}
-	g.last = k.name
 	return nil
 }
 
@@ -388,7 +384,7 @@ func (g *gpu) Capture(ask func() error) (device.Graph, error) {
 
 // Run launches the graph.
 func (r *graph) Run(context.Context) error {
-	return r.gpu.late(r.gpu.do("cuGraphLaunch", func() int32 { return r.gpu.calls.graphLaunch(r.exec, r.gpu.stream) }))
+	return r.gpu.do("cuGraphLaunch", func() int32 { return r.gpu.calls.graphLaunch(r.exec, r.gpu.stream) })
 }
 
 // Close gives the graph back.
@@ -397,8 +393,9 @@ func (r *graph) Close() error {
 }
 
 type event struct {
-	gpu *gpu
-	at  uintptr
+	gpu   *gpu
+	at    uintptr
+	waits sync.WaitGroup // calls of the driver that runs have left behind
 }
 
 // NewEvent makes a mark.
@@ -415,21 +412,41 @@ func (e *event) Record() error {
 	return e.gpu.do("cuEventRecord", func() int32 { return e.gpu.calls.eventRecord(e.at, e.gpu.stream) })
 }
 
+func (e *event) synchronize() error {
+	return e.gpu.do("cuEventSynchronize", func() int32 { return e.gpu.calls.eventSynchronize(e.at) })
+}
+
+// Wait waits in a goroutine where ctx may end before. The event is not waited for with the stream, which may begin a capture meanwhile.
+func (e *event) Wait(ctx context.Context) error {
+	if ctx.Done() == nil {
+		return e.synchronize()
+	}
+	done := make(chan error, 1)
+	e.waits.Go(func() { done <- e.synchronize() })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Since is the GPU's time between two marks.
 func (e *event) Since(earlier device.Event) (time.Duration, error) {
 	first, ok := earlier.(*event)
 	if !ok {
 		return 0, fmt.Errorf("the event is not of this device")
 	}
-	if err := e.gpu.do("cuEventSynchronize", func() int32 { return e.gpu.calls.eventSynchronize(e.at) }); err != nil {
-		return 0, e.gpu.late(err)
+	if err := e.synchronize(); err != nil {
+		return 0, err
 	}
 	var ms float32
 	err := e.gpu.do("cuEventElapsedTime", func() int32 { return e.gpu.calls.eventElapsed(&ms, first.at, e.at) })
 	return time.Duration(float64(ms) * float64(time.Millisecond)), err
 }
 
-// Close gives the event back.
+// Close gives the event back, when nobody waits for it.
 func (e *event) Close() error {
+	e.waits.Wait()
 	return e.gpu.do("cuEventDestroy_v2", func() int32 { return e.gpu.calls.eventDestroy(e.at) })
 }

@@ -5,6 +5,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,16 @@ import (
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/driver/drivertest"
 )
+
+// wait waits for all that a device has been asked for.
+func wait(ctx context.Context, d device.Device) error {
+	e, err := d.NewEvent()
+	if err != nil {
+		return err
+	}
+	err = errors.Join(e.Record(), e.Wait(ctx))
+	return errors.Join(err, e.Close())
+}
 
 // TestCalls compares every call with its arguments, in order.
 func TestCalls(t *testing.T) {
@@ -37,10 +48,10 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, d.Copy(q, p, 100))
 	back := make([]byte, 100)
 	require.NoError(t, d.CopyOut(back, q))
-	require.NoError(t, d.Wait(context.Background()))
+	require.NoError(t, wait(context.Background(), d))
 	assert.Equal(t, "there and back", string(back[:14]))
 	assert.Equal(t, []string{"cuMemcpyHtoDAsync_v2 100 stream 0x55", "cuMemcpyDtoDAsync_v2 100 stream 0x55", "cuMemcpyDtoHAsync_v2 100 stream 0x55",
-		"cuStreamSynchronize 0x55"}, s.Since())
+		"cuEventCreate 0", "cuEventRecord 0x22 0x55", "cuEventSynchronize 0x22", "cuEventDestroy_v2 0x22"}, s.Since())
 	require.NoError(t, d.FreeHost(host))
 	require.NoError(t, d.Free(p))
 	require.NoError(t, d.Free(q))
@@ -111,6 +122,12 @@ func TestOpenErrors(t *testing.T) {
 			require.ErrorContains(t, err, test.want)
 		})
 	}
+	s.Reset("", 0, needed, 2)
+	s.Major(6)
+	_, err = Open(s.Library, 0)
+	var weak *device.OldDeviceError
+	require.ErrorAs(t, err, &weak)
+	assert.Equal(t, device.OldDeviceError{Device: "Stub 40", Major: 6, Minor: 76}, *weak)
 	_, err = Open(drivertest.Build(t, "-DWITHOUT_EVENTS").Library, 0)
 	var old *device.OldDriverError
 	require.ErrorAs(t, err, &old)
@@ -129,6 +146,10 @@ func TestFailures(t *testing.T) {
 	var memory *device.MemoryError
 	require.ErrorAs(t, err, &memory)
 	assert.Equal(t, device.MemoryError{Want: 9999, Free: 1000, Total: 5000}, *memory)
+	fail("cuMemAllocHost_v2", outOfMemory)
+	_, err = d.AllocHost(777)
+	require.ErrorAs(t, err, &memory)
+	assert.Equal(t, device.MemoryError{Want: 777, Host: true}, *memory)
 
 	fail("cuModuleLoadDataEx", 218)
 	_, err = d.Load("nonsense")
@@ -150,11 +171,6 @@ func TestFailures(t *testing.T) {
 	assert.Equal(t, "gemm", failed.Kernel)
 	s.OK()
 	require.NoError(t, d.Launch(launch))
-	fail("cuStreamSynchronize", 700)
-	err = d.Wait(context.Background())
-	require.ErrorAs(t, err, &failed)
-	require.ErrorContains(t, err, "kernel gemm, or one before it, failed: cuStreamSynchronize gives 700: an illegal memory access was encountered")
-
 	host, err := d.AllocHost(8)
 	require.NoError(t, err)
 	p, err := d.Alloc(8)
@@ -182,4 +198,50 @@ func TestFailures(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	assert.Equal(t, []string{"cuStreamBeginCapture_v2 0x55 1", "cuStreamEndCapture 0x55", "cuGraphDestroy 0x66"}, s.Since())
 	assert.ErrorContains(t, d.Launch(&device.Launch{}), "not of this device")
+}
+
+// TestLost: after a fault of a kernel every call says that the GPU is lost, and the next Open has it again.
+func TestLost(t *testing.T) {
+	s := drivertest.Build(t)
+	for code := range isLasting {
+		if code < 700 {
+			continue
+		}
+		d, err := Open(s.Library, 0)
+		require.NoError(t, err)
+		s.Reset("cuEventSynchronize", code, needed, 2)
+		var lost *device.DeviceLostError
+		require.ErrorAs(t, wait(t.Context(), d), &lost)
+		assert.Equal(t, "Stub 40", lost.Device)
+		s.OK()
+		_, err = d.Alloc(8)
+		require.ErrorAs(t, err, &lost, "a later call")
+		require.ErrorAs(t, d.Close(), &lost)
+		d, err = Open(s.Library, 0)
+		require.NoError(t, err)
+		require.NoError(t, wait(context.Background(), d))
+		require.NoError(t, d.Close())
+	}
+}
+
+// TestEndedWait: a wait that its context ends leaves nothing behind that hinders a capture, and the event can be closed.
+func TestEndedWait(t *testing.T) {
+	s := drivertest.Build(t)
+	d, err := Open(s.Library, 0)
+	require.NoError(t, err)
+	e, err := d.NewEvent()
+	require.NoError(t, err)
+	require.NoError(t, e.Record())
+	s.OK()
+	s.Hold(1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, e.Wait(ctx), context.DeadlineExceeded)
+	g, err := d.Capture(func() error { return nil })
+	require.NoError(t, err)
+	require.NoError(t, g.Close())
+	assert.NotContains(t, strings.Join(s.Since(), " "), "cuStreamSynchronize")
+	s.Hold(0)
+	require.NoError(t, e.Wait(t.Context()))
+	require.NoError(t, e.Close())
 }

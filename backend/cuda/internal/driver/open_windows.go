@@ -8,7 +8,7 @@ import "golang.org/x/sys/windows"
 const Library = "nvcuda.dll"
 
 func load(library string) (uintptr, error) {
-	handle, err := windows.LoadLibrary(library)
+	handle, err := windows.LoadLibraryEx(library, 0, windows.LOAD_LIBRARY_SEARCH_SYSTEM32) // not from the program's folder
 	return uintptr(handle), err
 }
 

@@ -53,7 +53,7 @@ func withEpilogue(base rule) rule {
 		if text == "" || err != nil {
 			return false, err
 		}
-		k, err := p.host.Emitted(text, q.entry)
+		k, err := p.host.Emitted(p.ctx, text, q.entry)
 		if err != nil {
 			return false, err
 		}

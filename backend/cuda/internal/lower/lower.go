@@ -21,7 +21,7 @@ type Host interface {
 	// Kernels are those that were compiled ahead.
 	Kernels() *kernels.Set
 	// Emitted compiles a module that has one kernel, or finds it.
-	Emitted(text, name string) (device.Kernel, error)
+	Emitted(ctx context.Context, text, name string) (device.Kernel, error)
 	// Weight is where the elements of a constant lie on the device.
 	Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, error)
 }

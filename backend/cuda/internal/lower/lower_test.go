@@ -30,7 +30,7 @@ func newHost(t *testing.T) *host {
 
 func (h *host) Kernels() *kernels.Set { return h.set }
 
-func (h *host) Emitted(text, name string) (device.Kernel, error) {
+func (h *host) Emitted(_ context.Context, text, name string) (device.Kernel, error) {
 	m, err := h.d.Load(text)
 	if err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func (p *prep) programOver(t *tile.Program, shapes [][]int, operands func(c *Cal
 	if err != nil {
 		return false, err
 	}
-	k, err := p.host.Emitted(text, emit.Name)
+	k, err := p.host.Emitted(p.ctx, text, emit.Name)
 	if err != nil {
 		return false, err
 	}

@@ -359,6 +359,9 @@ func (e *event) Record() error {
 	return nil
 }
 
+// Wait returns at once.
+func (e *event) Wait(ctx context.Context) error { return context.Cause(ctx) }
+
 // Since is the time between two marks, of the host.
 func (e *event) Since(earlier device.Event) (time.Duration, error) {
 	first, ok := earlier.(*event)
@@ -370,9 +373,6 @@ func (e *event) Since(earlier device.Event) (time.Duration, error) {
 
 // Close does nothing.
 func (e *event) Close() error { return nil }
-
-// Wait returns at once.
-func (d *Device) Wait(ctx context.Context) error { return context.Cause(ctx) }
 
 // Close forgets all memory.
 func (d *Device) Close() error {

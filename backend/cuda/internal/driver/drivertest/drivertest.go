@@ -28,6 +28,9 @@ type Stub struct {
 	Library string
 	reset   func(fail string, with, version, devices int32)
 	record  func() string
+
+	Hold  func(on int32)    // has waits for events return only when it is called with 0
+	Major func(major int32) // sets the compute capability
 }
 
 // Build compiles the stub; without gcc the test is skipped.
@@ -41,12 +44,14 @@ func Build(t *testing.T, options ...string) *Stub {
 	s := &Stub{Library: filepath.Join(dir, "libcuda.so.1")}
 	text := filepath.Join(dir, "stub.c")
 	require.NoError(t, os.WriteFile(text, source, 0o600))
-	out, err := exec.Command(gcc, append([]string{"-shared", "-fPIC", "-O1", "-Wall", "-o", s.Library, text}, options...)...).CombinedOutput()
+	out, err := exec.Command(gcc, append([]string{"-shared", "-fPIC", "-O1", "-Wall", "-pthread", "-o", s.Library, text}, options...)...).CombinedOutput()
 	require.NoError(t, err, string(out))
 	handle, err := purego.Dlopen(s.Library, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	require.NoError(t, err)
 	purego.RegisterLibFunc(&s.reset, handle, "stub_reset")
 	purego.RegisterLibFunc(&s.record, handle, "stub_record")
+	purego.RegisterLibFunc(&s.Hold, handle, "stub_hold")
+	purego.RegisterLibFunc(&s.Major, handle, "stub_major")
 	s.OK()
 	return s
 }
