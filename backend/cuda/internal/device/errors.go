@@ -5,13 +5,13 @@ import "fmt"
 // NoDriverError says that the NVIDIA driver is not there, or cannot be loaded.
 type NoDriverError struct {
 	Library string
-	Err     error // nil where berth has no binding for the system
+	Err     error // nil where the program has no binding to it
 }
 
 // Error names the library and what to do.
 func (e *NoDriverError) Error() string {
 	if e.Err == nil {
-		return "the backend cuda runs on Linux and Windows, amd64 and arm64; cuda-sim runs everywhere"
+		return "this program has no binding to the NVIDIA driver: programs have one on Linux and Windows, amd64 and arm64, without the build tag nocuda; cuda-sim runs everywhere"
 	}
 	return fmt.Sprintf("no NVIDIA driver: load %s: %v; install the driver, or use the backend cuda-sim or cpu", e.Library, e.Err)
 }

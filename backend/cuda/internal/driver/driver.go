@@ -1,4 +1,4 @@
-//go:build (linux || windows) && (amd64 || arm64)
+//go:build (linux || windows) && (amd64 || arm64) && !nocuda
 
 package driver
 

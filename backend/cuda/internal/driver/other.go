@@ -1,4 +1,4 @@
-//go:build !((linux || windows) && (amd64 || arm64))
+//go:build !((linux || windows) && (amd64 || arm64)) || nocuda
 
 package driver
 
@@ -7,7 +7,7 @@ import "github.com/berth-onnx/berth/backend/cuda/internal/device"
 // Library is the driver's name; there is none.
 const Library = ""
 
-// Open says that there is no binding for this system.
+// Open says that there is no binding in this program.
 func Open(library string, _ int) (device.Device, error) {
 	return nil, &device.NoDriverError{Library: library}
 }
