@@ -208,7 +208,7 @@ func (m *machine) alloc(ctx context.Context, what string, bytes int64) (device.P
 // withRoom is ask for what takes memory.
 func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error) error {
 	err := m.ask(ctx, f)
-	for pause := time.Millisecond; isFull(err) && pause < 64*time.Millisecond; pause *= 2 {
+	for pause := time.Millisecond; isFull(err) && pause < 100*time.Millisecond; pause *= 8 {
 		collectGarbage(pause)
 		if ended := context.Cause(ctx); ended != nil {
 			return ended
@@ -218,9 +218,10 @@ func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error) e
 	return err
 }
 
+// isFull reports an error of memory that others may give back.
 func isFull(err error) bool {
 	var full *MemoryError
-	return errors.As(err, &full)
+	return errors.As(err, &full) && (full.Host || full.Want <= full.Total)
 }
 
 // collectGarbage lets the collector's cleanups run, which give memory of the device back.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ type counted struct {
 	calls     calls
 	capturing bool
 	isDry     bool // graphs do nothing, so that what is left is the work of the host
+	isHasty   bool // nothing is waited for
 }
 
 func (d *counted) add(n *int) {
@@ -71,6 +73,14 @@ func (d *counted) NewEvent() (device.Event, error) {
 	return &countedEvent{e, d}, err
 }
 
+// Forget is no work of the host's.
+func (d *counted) Forget(p device.Pointer, bytes int64) error {
+	if d.isDry {
+		return nil
+	}
+	return d.Device.Forget(p, bytes)
+}
+
 type countedEvent struct {
 	device.Event
 	device *counted
@@ -78,6 +88,9 @@ type countedEvent struct {
 
 func (e *countedEvent) Wait(ctx context.Context) error {
 	e.device.add(&e.device.calls.Waits)
+	if e.device.isHasty {
+		return nil
+	}
 	return e.Event.Wait(ctx)
 }
 
@@ -117,10 +130,10 @@ const (
 
 var counting, elsewhere = sync.OnceValues(countedBackend(countingName)), sync.OnceValues(countedBackend(elsewhereName))
 
-// countedBackend registers a backend.
+// countedBackend registers a backend, whose work is done when it is waited for.
 func countedBackend(name string) func() (*counted, *machine) {
 	return func() (*counted, *machine) {
-		d := &counted{Device: sim.New(sim.Options{Threads: 1})}
+		d := &counted{Device: sim.New(sim.Options{Threads: 1, Late: true})}
 		m := &machine{open: func() (device.Device, error) { return d, nil }}
 		backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, m, fast) })
 		return d, m
@@ -310,6 +323,30 @@ func TestStagingBudget(t *testing.T) {
 	_, err = small.Get(ndarray.Budget(10).In(t.Context()))
 	require.ErrorAs(t, err, &full)
 	require.NoError(t, small.Close())
+}
+
+// TestHaste: what is not waited for shows on the interpreter: results that are read too early, staging memory that is used again too early.
+func TestHaste(t *testing.T) {
+	d, _ := counting()
+	defer func() { d.isHasty = false }()
+	m := modelOf(t, onDeviceAlone)
+	for before := range 3 { // runs that wait
+		s := sessionOn(t, m, countingName)
+		run := func(number int) []byte {
+			got, err := s.RunValues(t.Context(), map[string]ndarray.Value{"x": wave(number, 4, 4)})
+			require.NoError(t, err)
+			return slices.Clone(got["y"].(*ndarray.Array).Data)
+		}
+		for range before {
+			run(1)
+		}
+		want := run(2)
+		run(1)
+		d.isHasty = true
+		assert.NotEqual(t, want, run(2))
+		d.isHasty = false
+		run(1)
+	}
 }
 
 // narrowed is the interpreter with the launch of a number given less memory than it uses, counted in graphs that are captured.

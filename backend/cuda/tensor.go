@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 	"weak"
 
@@ -43,6 +44,7 @@ type Tensor struct {
 	lock             sync.Mutex
 	isUsed, isClosed bool
 	hasValue         bool
+	isLeft           *atomic.Bool // by a run that failed, whose work may go on
 	cleanup          runtime.Cleanup
 }
 
@@ -91,14 +93,19 @@ func NewTensor(s *berth.Session, dt ndarray.DType, shape ...int) (_ *Tensor, err
 	if err := mem.budget.Ask("what stands for a tensor on the device", int64(n)); err != nil {
 		return nil, errors.Join(err, m.ask(context.Background(), func(d device.Device) error { return d.Free(at) }))
 	}
-	t := &Tensor{machine: m, at: at, shadow: ndarray.Array{DType: dt, Shape: slices.Clone(shape), Data: ndarray.AlignedBytes(n)}}
+	left := &atomic.Bool{}
+	t := &Tensor{machine: m, at: at, isLeft: left, shadow: ndarray.Array{DType: dt, Shape: slices.Clone(shape), Data: ndarray.AlignedBytes(n)}}
 	m.known.Lock()
 	defer m.known.Unlock()
 	if n > 0 {
 		m.tensors[keyOf(t.shadow.Data)] = weak.Make(t)
 	}
 	t.cleanup = runtime.AddCleanup(t, func(data []byte) {
-		_ = m.drop(data, at) // a device that is lost has freed it
+		if left.Load() {
+			go func() { _ = m.drop(data, at, true) }()
+		} else {
+			_ = m.drop(data, at, false) // a device that is lost has freed it
+		}
 	}, t.shadow.Data)
 	return t, nil
 }
@@ -106,13 +113,18 @@ func NewTensor(s *berth.Session, dt ndarray.DType, shape ...int) (_ *Tensor, err
 // keyOf finds tensors by the memory that stands for them.
 func keyOf(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
-// drop gives a tensor's memory back.
-func (m *machine) drop(data []byte, at device.Pointer) error {
+// drop gives a tensor's memory back, when work that may use it is done.
+func (m *machine) drop(data []byte, at device.Pointer, isLeft bool) error {
 	m.known.Lock()
 	if cap(data) > 0 {
 		delete(m.tensors, keyOf(data))
 	}
 	m.known.Unlock()
+	if isLeft {
+		if err := m.wait(context.Background()); err != nil {
+			return err
+		}
+	}
 	return m.ask(context.Background(), func(d device.Device) error { return d.Free(at) })
 }
 
@@ -229,7 +241,7 @@ func (t *Tensor) Close() (err error) {
 	defer t.release()
 	t.cleanup.Stop()
 	t.isClosed = true
-	return t.machine.drop(t.shadow.Data, t.at)
+	return t.machine.drop(t.shadow.Data, t.at, t.isLeft.Load())
 }
 
 // RunInto is [berth.Session.RunInto] for inputs and results on the device of the session: values are arrays of the host or [Tensor]s. A
@@ -274,6 +286,9 @@ func RunInto(ctx context.Context, s *berth.Session, inputs, buffers map[string]n
 	err = s.RunInto(ctx, in, out)
 	for _, t := range made {
 		t.hasValue = err == nil
+	}
+	for _, t := range c.list {
+		t.isLeft.Store(t.isLeft.Load() || err != nil)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +19,10 @@ type Options struct {
 	Memory  int64  // bytes; 0: 8 GiB
 	Threads int    // of the host; 0: as many as there are
 	Order   uint64 // of the work of graphs, as far as it is free: the seed by which it is drawn
+	Late    bool   // work is done when it is waited for, and no earlier
 }
 
-// Device runs kernels on the host, at once: nothing is ever left to wait for.
+// Device runs kernels on the host: at once, so that nothing is left to wait for, or as late as a GPU may.
 type Device struct {
 	options Options
 	lock    sync.Mutex
@@ -30,6 +32,9 @@ type Device struct {
 	capture *graph // nil outside Capture
 	order   *rand.Rand
 	counts  map[string]ptx.Counts
+	queue   []later // that nobody has waited for yet
+	done    int64   // pieces of work that were in it
+	pinned  []span
 }
 
 // task is work that is asked for.
@@ -38,6 +43,7 @@ type task func(ctx context.Context) error
 // piece is work of a graph.
 type piece struct {
 	work   task
+	uses   []span
 	before int   // how many it waits for
 	behind []int // that wait for it
 }
@@ -80,6 +86,9 @@ func (d *Device) Alloc(bytes int64) (device.Pointer, error) {
 func (d *Device) Free(p device.Pointer) error {
 	d.lock.Lock()
 	defer d.lock.Unlock()
+	if err := d.unused(at(p, int(d.sizes[p]))); err != nil {
+		return err
+	}
 	if err := d.mem.Free(uint64(p)); err != nil {
 		return err
 	}
@@ -89,32 +98,52 @@ func (d *Device) Free(p device.Pointer) error {
 }
 
 // AllocHost gives ordinary memory.
-func (d *Device) AllocHost(bytes int64) ([]byte, error) { return make([]byte, bytes), nil }
-
-// FreeHost leaves it to the collector.
-func (d *Device) FreeHost([]byte) error { return nil }
-
-// ask does work, or notes it while a graph is captured.
-func (d *Device) ask(ctx context.Context, work task) error {
+func (d *Device) AllocHost(bytes int64) ([]byte, error) {
+	b := make([]byte, bytes)
 	d.lock.Lock()
 	defer d.lock.Unlock()
-	if d.capture != nil {
-		d.capture.add(work)
+	d.pinned = append(d.pinned, ofHost(b))
+	return b, nil
+}
+
+// FreeHost leaves it to the collector.
+func (d *Device) FreeHost(b []byte) error {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	own := ofHost(b)
+	d.pinned = slices.DeleteFunc(d.pinned, func(s span) bool { return s == own })
+	return d.unused(own)
+}
+
+// ask does work, or notes it while a graph is captured, or for later.
+func (d *Device) ask(ctx context.Context, work task, uses ...span) error {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	switch {
+	case d.capture != nil:
+		d.capture.add(work, uses)
+		return nil
+	case d.options.Late:
+		d.queue = append(d.queue, later{work, uses})
 		return nil
 	}
 	return work(ctx)
 }
 
-// CopyIn copies from the host.
+// CopyIn copies from the host. Where the host's memory is not of AllocHost, it has been done on return, and all work before it.
 func (d *Device) CopyIn(to device.Pointer, from []byte) error {
-	return d.ask(context.Background(), func(context.Context) error {
+	err := d.ask(context.Background(), func(context.Context) error {
 		data, err := d.mem.At(uint64(to), len(from))
 		if err != nil {
 			return fmt.Errorf("copy to the device: %w", err)
 		}
 		copy(data, from)
 		return d.mem.SetWritten(uint64(to), len(from), true)
-	})
+	}, at(to, len(from)), ofHost(from))
+	if err != nil || d.isPinned(from) {
+		return err
+	}
+	return d.finish(d.asked())
 }
 
 // CopyOut copies to the host. Bytes that nobody has written are an error.
@@ -126,7 +155,7 @@ func (d *Device) CopyOut(to []byte, from device.Pointer) error {
 		}
 		copy(to, data)
 		return nil
-	})
+	}, at(from, len(to)), ofHost(to))
 }
 
 func (d *Device) read(from device.Pointer, size int) ([]byte, error) {
@@ -153,14 +182,12 @@ func (d *Device) Copy(to, from device.Pointer, bytes int64) error {
 		}
 		copy(target, source)
 		return d.mem.SetWritten(uint64(to), int(bytes), true)
-	})
+	}, at(to, int(bytes)), at(from, int(bytes)))
 }
 
 // Forget makes memory count as unwritten, as it is for the next run of a program.
 func (d *Device) Forget(p device.Pointer, bytes int64) error {
-	d.lock.Lock()
-	defer d.lock.Unlock()
-	return d.mem.SetWritten(uint64(p), int(bytes), false)
+	return d.ask(context.Background(), func(context.Context) error { return d.mem.SetWritten(uint64(p), int(bytes), false) }, at(p, int(bytes)))
 }
 
 // Counts is the work that kernels have done so far, by their names.
@@ -231,7 +258,9 @@ func (d *Device) Launch(l *device.Launch) error {
 	if l.Windows != nil {
 		launch.Windows = []ptx.Window{}
 	}
+	var uses []span
 	for _, w := range l.Windows {
+		uses = append(uses, at(w.Base, int(w.Bytes)))
 		access := ptx.Access(0)
 		if w.IsRead {
 			access |= ptx.Read
@@ -260,13 +289,14 @@ func (d *Device) Launch(l *device.Launch) error {
 			return &device.KernelError{Kernel: k.name, Err: err}
 		}
 		return nil
-	})
+	}, uses...)
 }
 
 // graph is work in an order that is free but for what waits for what.
 type graph struct {
 	device *Device
 	pieces []piece
+	uses   []span
 	waits  []int // of the next piece
 	isFree bool  // After has said what that is
 
@@ -274,12 +304,13 @@ type graph struct {
 }
 
 // add adds a piece of work.
-func (g *graph) add(work task) {
+func (g *graph) add(work task, uses []span) {
 	k := len(g.pieces)
 	if !g.isFree && k > 0 {
 		g.waits = append(g.waits[:0], k-1)
 	}
-	g.pieces = append(g.pieces, piece{work: work, before: len(g.waits)})
+	g.pieces = append(g.pieces, piece{work: work, uses: uses, before: len(g.waits)})
+	g.uses = append(g.uses, uses...)
 	for _, p := range g.waits {
 		g.pieces[p].behind = append(g.pieces[p].behind, k)
 	}
@@ -320,7 +351,9 @@ func (d *Device) setCapture(g *graph) {
 }
 
 // Run does the work in an order of those that are free, another one in each run, so that what should wait and does not shows.
-func (g *graph) Run(ctx context.Context) error {
+func (g *graph) Run(ctx context.Context) error { return g.device.ask(ctx, g.run, g.uses...) }
+
+func (g *graph) run(ctx context.Context) error {
 	g.left, g.ready = g.left[:0], g.ready[:0]
 	for i := range g.pieces {
 		if g.left = append(g.left, g.pieces[i].before); g.left[i] == 0 {
@@ -333,7 +366,7 @@ func (g *graph) Run(ctx context.Context) error {
 		i := g.ready[k]
 		g.ready[k] = g.ready[last]
 		g.ready = g.ready[:last]
-		if err := g.device.ask(ctx, g.pieces[i].work); err != nil {
+		if err := g.pieces[i].work(ctx); err != nil {
 			return &device.PieceError{Piece: i, Err: err}
 		}
 		for _, b := range g.pieces[i].behind {
@@ -348,19 +381,34 @@ func (g *graph) Run(ctx context.Context) error {
 // Close does nothing.
 func (g *graph) Close() error { return nil }
 
-type event struct{ at time.Time }
+type event struct {
+	device *Device
+	at     time.Time
+	behind int64 // pieces of work
+}
 
 // NewEvent makes a mark.
-func (d *Device) NewEvent() (device.Event, error) { return &event{}, nil }
+func (d *Device) NewEvent() (device.Event, error) { return &event{device: d}, nil }
 
-// Record notes the time, since all work asked for is done.
+// Record notes the time, and how much work has been asked for. A graph has no marks.
 func (e *event) Record() error {
-	e.at = time.Now()
+	e.device.lock.Lock()
+	isCapturing := e.device.capture != nil
+	e.device.lock.Unlock()
+	if isCapturing {
+		return fmt.Errorf("an event is recorded while a graph is captured")
+	}
+	e.at, e.behind = time.Now(), e.device.asked()
 	return nil
 }
 
-// Wait returns at once.
-func (e *event) Wait(ctx context.Context) error { return context.Cause(ctx) }
+// Wait does the work before the mark, if it has been left for later.
+func (e *event) Wait(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return e.device.finish(e.behind)
+}
 
 // Since is the time between two marks, of the host.
 func (e *event) Since(earlier device.Event) (time.Duration, error) {
