@@ -111,6 +111,8 @@ func TestVerifyUnrecorded(t *testing.T) {
 	o = cli(t, "verify", two)
 	assert.Equal(t, exitDone, o.code)
 	assert.Contains(t, o.err, "test_data_set_0: not recorded, so not compared: output y\n")
+	writeTemp(t, set, "output_2.pb", tensorBytes(t, "w", one))
+	fails(t, exitDiffers, []string{"output_2.pb: the model has 2 outputs"}, "verify", two)
 	require.NoError(t, os.RemoveAll(filepath.Join(mlp, "test_data_set_0")))
 	fails(t, exitModel, []string{"mlp"}, "verify", mlp)
 }

@@ -210,6 +210,9 @@ func (c *Case) LoadSet(ctx context.Context, sig *Signature, name string) (*Set, 
 	if set.Inputs, err = c.inputs(ctx, sig, files["input"]); err != nil {
 		return nil, err
 	}
+	if i := slices.Max(append(slices.Collect(maps.Keys(files["output"])), -1)); i >= len(sig.Outputs) {
+		return nil, fmt.Errorf("case %s: %s: the model has %d outputs", c.Name, files["output"][i], len(sig.Outputs))
+	}
 	set.Outputs, err = c.values(ctx, sig.Outputs, files["output"])
 	return set, err
 }
