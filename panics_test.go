@@ -27,6 +27,7 @@ import (
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/planner"
+	"github.com/berth-onnx/berth/preprocess"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
 )
@@ -298,6 +299,10 @@ func (h *arguments) made(t reflect.Type) []any {
 		return []any{&ssa.Value{}, module().Graph.Params[0]}
 	case reflect.TypeFor[*ssa.Constant]():
 		return []any{&ssa.Constant{}, ssa.Int64s(1)}
+	case reflect.TypeFor[ssa.Type]():
+		return []any{ssa.StaticTensor(ndarray.Float32, 2), ssa.TensorOf(ndarray.Float32, ssa.Sym("N"))}
+	case reflect.TypeFor[*preprocess.Sound]():
+		return []any{&preprocess.Sound{Rate: 1, Channels: [][]float32{{1, 2}, {1}}}, &preprocess.Sound{Channels: [][]float32{nil, {1}}}}
 	case reflect.TypeFor[*berth.Model]():
 		closed := berth.FromModule(module())
 		closed.Close()

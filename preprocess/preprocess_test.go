@@ -255,6 +255,38 @@ func TestReadWAV(t *testing.T) {
 	require.ErrorContains(t, err, "before it has a format")
 }
 
+// seeking counts how often it is asked where it is.
+type seeking struct {
+	*bytes.Reader
+	seeks int
+}
+
+func (s *seeking) Seek(at int64, from int) (int64, error) {
+	s.seeks++
+	return s.Reader.Seek(at, from)
+}
+
+// TestReadWAVCounts: of a reader that can tell how much it has, samples are counted first, and have no more memory than they need.
+func TestReadWAVCounts(t *testing.T) {
+	const samples = 100_003
+	r := &seeking{Reader: bytes.NewReader(wav(1, 1, 8000, 16, make([]byte, 2*samples)))}
+	s, err := preprocess.ReadWAV(r)
+	require.NoError(t, err)
+	assert.Equal(t, []int{3, samples, samples}, []int{r.seeks, len(s.Channels[0]), cap(s.Channels[0])})
+}
+
+// TestSoundsThatAreNone: a nil sound and channels of several lengths have no mean.
+func TestSoundsThatAreNone(t *testing.T) {
+	ragged := &preprocess.Sound{Rate: 1, Channels: [][]float32{{1, 2}, {1}}}
+	for _, dim := range []ssa.Dim{ssa.D(2), ssa.Sym("N")} {
+		for s, want := range map[*preprocess.Sound]string{nil: "it is nil", ragged: "its channels are not equally long"} {
+			assert.Nil(t, s.Mono())
+			_, err := s.Tensor(ssa.TensorOf(ndarray.Float32, ssa.D(1), dim))
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
 func TestSoundTensor(t *testing.T) {
 	s := &preprocess.Sound{Rate: 8000, Channels: [][]float32{{0, 1, 0.5}, {1, 0, 0.5}}}
 	f32, n := ndarray.Float32, ssa.Sym("N")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
@@ -28,9 +29,14 @@ func (s *Sound) length() int {
 	return len(s.Channels[0])
 }
 
-// Mono is the mean of the channels.
+// isEven reports whether all channels are equally long.
+func (s *Sound) isEven() bool {
+	return s != nil && !slices.ContainsFunc(s.Channels, func(c []float32) bool { return len(c) != len(s.Channels[0]) })
+}
+
+// Mono is the mean of the channels; nil if they are not equally long.
 func (s *Sound) Mono() []float32 {
-	if s == nil || len(s.Channels) == 0 {
+	if !s.isEven() || len(s.Channels) == 0 {
 		return nil
 	}
 	out := make([]float32, len(s.Channels[0]))
@@ -50,6 +56,12 @@ func (s *Sound) Mono() []float32 {
 func (s *Sound) Tensor(t ssa.Type) (*ndarray.Array, error) {
 	none := func(format string, args ...any) (*ndarray.Array, error) {
 		return nil, fmt.Errorf("sound does not fit %s: %s", t, fmt.Sprintf(format, args...))
+	}
+	if s == nil {
+		return none("it is nil")
+	}
+	if !s.isEven() {
+		return none("its channels are not equally long")
 	}
 	if t.Kind != ssa.KindTensor || t.DType != ndarray.Float32 || t.Rank() < 1 {
 		return none("it takes a tensor of float32 samples")
@@ -115,6 +127,7 @@ func ReadWAV(r io.Reader) (*Sound, error) { return ReadWAVIn(0, r) }
 // counted before memory is taken for them.
 func ReadWAVIn(b ndarray.Budget, r io.Reader) (_ *Sound, err error) {
 	defer rescue.Into(&err)
+	given := r
 	r = rescue.Reader(r)
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); failed(err) {
@@ -137,7 +150,7 @@ func ReadWAVIn(b ndarray.Budget, r io.Reader) (_ *Sound, err error) {
 				return nil, err
 			}
 		case "data":
-			return w.samples(b, r, size)
+			return w.samples(b, r, size, left(given))
 		default:
 			if _, err := io.CopyN(io.Discard, r, size+size&1); failed(err) {
 				return nil, err
@@ -207,24 +220,26 @@ func (w *wave) decoder() func(b []byte) float32 {
 const sampleBytes = 4
 
 // left is how many bytes a reader has, 0 if that is not known.
-func left(r io.Reader) int64 {
+func left(r io.Reader) (n int64) {
 	s, ok := r.(io.Seeker)
 	if !ok {
 		return 0
 	}
-	at, err1 := s.Seek(0, io.SeekCurrent)
-	end, err2 := s.Seek(0, io.SeekEnd)
-	if err1 != nil || err2 != nil {
-		return 0
-	}
-	if _, err := s.Seek(at, io.SeekStart); err != nil {
-		return 0
-	}
-	return end - at
+	rescue.Call("the reader", func() {
+		at, err1 := s.Seek(0, io.SeekCurrent)
+		end, err2 := s.Seek(0, io.SeekEnd)
+		if err1 != nil || err2 != nil {
+			return
+		}
+		if _, err := s.Seek(at, io.SeekStart); err == nil {
+			n = max(0, end-at)
+		}
+	})
+	return n
 }
 
-// samples reads a data chunk of size bytes, of a file that may end before.
-func (w *wave) samples(memory ndarray.Budget, file io.Reader, size int64) (*Sound, error) {
+// samples reads a data chunk of size bytes, of a file that may end before and is known to have left bytes.
+func (w *wave) samples(memory ndarray.Budget, file io.Reader, size, left int64) (*Sound, error) {
 	if w.channels == 0 {
 		return nil, badWAV("has samples before it has a format")
 	}
@@ -237,7 +252,7 @@ func (w *wave) samples(memory ndarray.Budget, file io.Reader, size int64) (*Soun
 	if size != unknownSize && size%int64(frame) != 0 {
 		return nil, badWAV("tells of %d bytes of samples, which is not a multiple of the %d for each time", size, frame)
 	}
-	if err := s.grow(int(min(size, left(file)) / int64(frame))); err != nil {
+	if err := s.grow(int(min(size, left) / int64(frame))); err != nil {
 		return nil, err
 	}
 	r := file

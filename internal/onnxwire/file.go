@@ -29,16 +29,16 @@ const mappedFrom = 1 << 20
 
 // MapFile opens path for reading, within the memory that the context allows ([sysmem.BudgetOf]). The caller closes the mapping when nothing uses its bytes any more.
 func MapFile(ctx context.Context, path string) (*Mapping, error) {
-	return openFile(sysmem.BudgetOf(ctx), path, mappedFrom)
+	return openFile(ctx, path, mappedFrom)
 }
 
 // ReadFile is MapFile for files that may change while they are in use: the content is a copy.
 func ReadFile(ctx context.Context, path string) (*Mapping, error) {
-	return openFile(sysmem.BudgetOf(ctx), path, math.MaxInt64)
+	return openFile(ctx, path, math.MaxInt64)
 }
 
 // openFile maps files of least bytes and more, and reads others.
-func openFile(memory sysmem.Budget, path string, least int64) (*Mapping, error) {
+func openFile(ctx context.Context, path string, least int64) (*Mapping, error) {
 	f, err := openRead(path)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func openFile(memory sysmem.Budget, path string, least int64) (*Mapping, error) 
 		}
 	}
 	defer f.Close()
-	data, err := readFile(memory, f, info)
+	data, err := readFile(ctx, f, info)
 	if err != nil {
 		return nil, err
 	}
@@ -85,20 +85,36 @@ func watched(f *os.File) *Mapping {
 func InMemory(data []byte) *Mapping { return &Mapping{data: data} }
 
 // readFile reads a file that is not mapped. A pipe may have no end: no more is read of it than a model can have.
-func readFile(memory sysmem.Budget, f *os.File, info os.FileInfo) ([]byte, error) {
+func readFile(ctx context.Context, f *os.File, info os.FileInfo) ([]byte, error) {
+	memory, pieces := sysmem.BudgetOf(ctx), &endedReader{ctx, f}
 	switch {
 	case info.Mode().IsRegular() && info.Size() == 0: // also files of /proc, some of which make who reads them wait
 		return nil, nil
 	case info.Mode().IsRegular():
-		return ReadAll(memory, f, f.Name(), info.Size(), math.MaxInt64)
+		return ReadAll(memory, pieces, f.Name(), info.Size(), math.MaxInt64)
 	case info.Mode()&os.ModeNamedPipe == 0:
 		return nil, &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("is neither a file nor a pipe; give the model file")}
 	}
-	data, err := ReadAll(memory, f, f.Name(), 0, MaxSize)
+	data, err := ReadAll(memory, pieces, f.Name(), 0, MaxSize)
 	if err == nil && len(data) == 0 {
 		err = &os.PathError{Op: "read", Path: f.Name(), Err: errors.New("is a pipe without content: nothing writes to it, or what wrote has failed")}
 	}
 	return data, err
+}
+
+// endedReader ends long reads with a context.
+type endedReader struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+const readPiece = 4 << 20 // bytes read between two looks at the context
+
+func (r *endedReader) Read(b []byte) (int, error) {
+	if r.ctx != nil && r.ctx.Err() != nil {
+		return 0, r.ctx.Err()
+	}
+	return r.in.Read(b[:min(len(b), readPiece)])
 }
 
 // mostIdleReads is how often a reader may give neither bytes nor an error in turn.

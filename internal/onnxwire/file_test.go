@@ -81,3 +81,17 @@ func TestMapFile(t *testing.T) {
 	assert.Empty(t, m.Bytes())
 	assert.NoError(t, m.Close())
 }
+
+// TestReadFileEnds: a file that is not mapped is read in pieces, until the context ends.
+func TestReadFileEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sparse.onnx")
+	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+	require.NoError(t, os.Truncate(path, 3*readPiece))
+	m, err := ReadFile(t.Context(), path)
+	require.NoError(t, err)
+	require.Len(t, m.Bytes(), 3*readPiece)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = ReadFile(ended, path)
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -3,6 +3,7 @@
 package safefile
 
 import (
+	"context"
 	"os"
 	"syscall"
 	"time"
@@ -11,20 +12,18 @@ import (
 // renamesOpen says that a file can be renamed and removed while it is open, and so keeps its lock.
 const renamesOpen = true
 
-// lockWait is how long a writer waits for another one to create or rename its files before it goes on without the lock.
-var lockWait = 5 * time.Second
-
 // lockFolder excludes other writers of a folder until unlock is called. It fails where a folder can not be read or locked
-// (NFS), or another program keeps it locked.
-func lockFolder(dir string) (unlock func(), locked bool) {
+// (NFS), or another program keeps it locked; the writer has less time left to wait then.
+func lockFolder(ctx context.Context, left *time.Duration, dir string) (unlock func(), locked bool) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return func() {}, false
 	}
-	end := time.Now().Add(lockWait)
-	for err = flock(d); err == syscall.EWOULDBLOCK && time.Now().Before(end); err = flock(d) {
+	begin := time.Now()
+	for err = flock(d); err == syscall.EWOULDBLOCK && time.Since(begin) < *left && ctx.Err() == nil; err = flock(d) {
 		time.Sleep(time.Millisecond)
 	}
+	*left -= time.Since(begin)
 	if err != nil {
 		d.Close()
 		return func() {}, false

@@ -20,14 +20,23 @@ func TestFolderLockedByOthers(t *testing.T) {
 	lockWait = 10 * time.Millisecond
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".berth-1.tmp"), nil, 0o644))
-	unlock, locked := lockFolder(dir)
+	left := lockWait
+	unlock, locked := lockFolder(context.Background(), &left, dir)
 	require.True(t, locked)
-	_, locked = lockFolder(dir)
+	_, locked = lockFolder(context.Background(), &left, dir)
 	require.False(t, locked)
+	assert.LessOrEqual(t, left, time.Duration(0), "a writer waits once")
 	told := true
 	obsolete := func(alone bool) []string { told = alone; return nil }
 	require.NoError(t, WriteAll(context.Background(), obsolete, File{filepath.Join(dir, "f"), text("x")}))
 	assert.False(t, told)
+	assert.Equal(t, map[string]string{"f": "x", ".berth-1.tmp": ""}, contents(t, dir))
+	lockWait = time.Hour
+	ended, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, WriteAll(ended, obsolete, File{filepath.Join(dir, "f"), text("z")}), context.DeadlineExceeded)
+	p := pending{target: target{path: filepath.Join(dir, "f")}}
+	require.ErrorIs(t, group{&p}.commit(ended, &lockWait, obsolete), context.DeadlineExceeded)
 	assert.Equal(t, map[string]string{"f": "x", ".berth-1.tmp": ""}, contents(t, dir))
 	unlock()
 	require.NoError(t, WriteAll(context.Background(), obsolete, File{filepath.Join(dir, "f"), text("y")}))

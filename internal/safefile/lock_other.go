@@ -3,6 +3,7 @@
 package safefile
 
 import (
+	"context"
 	"os"
 	"time"
 )
@@ -15,7 +16,9 @@ const renamesOpen = false
 const leftOverAfter = time.Hour
 
 // lockFolder excludes no other writer: temporary files in use are told from left-over ones by age alone.
-func lockFolder(string) (unlock func(), locked bool) { return func() {}, true }
+func lockFolder(context.Context, *time.Duration, string) (unlock func(), locked bool) {
+	return func() {}, true
+}
 
 func lockFile(*os.File) {}
 

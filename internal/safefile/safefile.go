@@ -31,6 +31,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 )
 
 // File is a file to write: Fill writes its content.
@@ -51,7 +52,8 @@ func Check(path string) error {
 	}
 	p := &pending{target: t}
 	defer group{p}.release()
-	p.file, err = p.create()
+	left := lockWait
+	p.file, err = p.create(context.Background(), &left)
 	return err
 }
 
@@ -78,16 +80,17 @@ func WriteAll(ctx context.Context, obsolete func(alone bool) []string, files ...
 		p.like = all[len(all)-1].old
 	}
 	defer all.release()
+	left := lockWait
 	for i, f := range files {
-		if err := all[i].write(ctx, f.Fill); err != nil {
+		if err := all[i].write(ctx, &left, f.Fill); err != nil {
 			return all[i].named(err)
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return all.commit(obsolete)
+	return all.commit(ctx, &left, obsolete)
 }
+
+// lockWait is how long a writer waits in all for others to create or rename their files before it goes on without a lock.
+var lockWait = 5 * time.Second
 
 // pending is a target and its content under a temporary name.
 type pending struct {
@@ -105,8 +108,8 @@ func (p *pending) named(err error) error {
 }
 
 // write fills the temporary file and brings it to the disk.
-func (p *pending) write(ctx context.Context, fill func(io.Writer) error) (err error) {
-	if p.file, err = p.create(); err != nil {
+func (p *pending) write(ctx context.Context, left *time.Duration, fill func(io.Writer) error) (err error) {
+	if p.file, err = p.create(ctx, left); err != nil {
 		return err
 	}
 	if err := step("write", p.path); err != nil {
@@ -185,9 +188,12 @@ func (p *pending) rename() error {
 type group []*pending
 
 // commit renames all files and removes what they make obsolete.
-func (g group) commit(obsolete func(alone bool) []string) error {
-	unlock, locked := lockFolder(g[0].folder())
+func (g group) commit(ctx context.Context, left *time.Duration, obsolete func(alone bool) []string) error {
+	unlock, locked := lockFolder(ctx, left, g[0].folder())
 	defer unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for i, p := range g {
 		if err := p.rename(); err != nil {
 			if i < len(g)-1 || !p.renamed { // else the files are new; only their names may not be on the disk

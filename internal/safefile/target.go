@@ -1,6 +1,7 @@
 package safefile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // TargetError says why a path is not written to, before anything is.
@@ -130,9 +132,12 @@ func (t target) folder() string {
 }
 
 // create makes a locked temporary file in the folder of the target, with the permissions that the target is to have.
-func (t target) create() (*os.File, error) {
-	unlock, locked := lockFolder(t.folder())
+func (t target) create(ctx context.Context, left *time.Duration) (*os.File, error) {
+	unlock, locked := lockFolder(ctx, left, t.folder())
 	defer unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if locked {
 		removeLeftOver(t.folder())
 	}
