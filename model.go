@@ -289,7 +289,7 @@ func raisedBy(r onnxexport.Raised) string {
 // CheckPortable reports what makes other tools refuse a model that berth runs: a node in a branch of an If whose operands
 // the operator does not accept. berth runs the other branch; onnx.checker and ONNX Runtime infer both, and ONNX Runtime infers
 // again when it has folded constants and shapes in both. The error is an [*ops.NodeError] of stage "branches", or "folded
-// branches" where folding shows it.
+// branches" where folding shows it. What is folded takes memory of the context's budget ([ndarray.BudgetOf]).
 func (m *Model) CheckPortable(ctx context.Context) (err error) {
 	defer rescue.Into(&err)
 	_, err = usingContext(ctx, m.lifetime(), func() (struct{}, error) {

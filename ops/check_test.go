@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -69,4 +70,37 @@ func TestErrorsNameTheModelsNodes(t *testing.T) {
 		n.Sources = append(n.Sources, ssa.NodeName{Op: "Neg"})
 	}
 	assert.ErrorContains(t, ops.AtNode("run", n, cause), `Neg "", Neg "" and 2 more(float32[2]), by berth.internal.Fused`)
+}
+
+// TestIncompatible: a node is incompatible if its operator refuses the operands and no result has a type, whichever result it is; absent ones have none.
+func TestIncompatible(t *testing.T) {
+	const (
+		head    = `graph "g" { in %x: float32[5,2,3] in %b: float32[5,2,3,1] in %w: float32[1,16,3] in %r: float32[1,16,4] `
+		refused = `%y: float32[5,1,2,4], %h: float32[1,2,4] = LSTM(%b, %w, %r) [hidden_size=4] out %y`
+		absent  = `_, %h: float32[1,2,4] = LSTM(%b, %w, %r) [hidden_size=4] out %h`
+	)
+	for _, c := range []struct {
+		name, node string
+		untyped    []int // results whose types are taken away
+		want       bool
+	}{
+		{"accepted", `%y, %h = LSTM(%x, %w, %r) [hidden_size=4] out %y`, nil, false},
+		{"accepted, untyped", `%y, %h = LSTM(%x, %w, %r) [hidden_size=4] out %y`, []int{0, 1}, false},
+		{"refused", refused, []int{0, 1}, true},
+		{"refused, the first result typed", refused, []int{1}, false},
+		{"refused, the second result typed", refused, []int{0}, false},
+		{"refused, the first result absent", absent, []int{1}, true},
+		{"refused, the first result absent, the second typed", absent, nil, false},
+		{"refused, opaque", strings.Replace(refused, "= LSTM", "= opaque LSTM", 1), []int{0, 1}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := ssa.ParseGraph(head + c.node + ` }`)
+			require.NoError(t, err)
+			n := g.Nodes[0]
+			for _, i := range c.untyped {
+				n.Out[i].Type = ssa.Type{}
+			}
+			assert.Equal(t, c.want, ops.Incompatible(n) != nil)
+		})
+	}
 }

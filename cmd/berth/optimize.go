@@ -252,7 +252,7 @@ func (a *app) smallest(ctx context.Context, m *berth.Model, opts []berth.Option,
 		other, otherRep, err = open.Optimize(ctx, opts...)
 		open.Close()
 		if err == nil {
-			err = other.CheckPortable(ctx)
+			err = other.CheckPortable(a.memory.In(ctx))
 		}
 	}
 	if err == nil && other.Contents().Nodes < opt.Contents().Nodes && otherRep.Raised == rep.Raised {
@@ -313,15 +313,18 @@ func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f opti
 // checkBranches looks for branches that never run and that other tools refuse. The error has exit code 3. Not every tool folds as
 // much as berth, so what only folding shows is told of, and allowed, where the model itself has it.
 func (a *app) checkBranches(ctx context.Context, m, twin *berth.Model) error {
+	ctx = a.memory.In(ctx)
 	err := twin.CheckPortable(ctx)
-	ne := (*ops.NodeError)(nil)
-	if ctx.Err() != nil || !errors.As(err, &ne) {
+	ne, full := (*ops.NodeError)(nil), (*ops.MemoryError)(nil)
+	if ctx.Err() != nil || !errors.As(err, &ne) || errors.As(err, &full) {
 		return err
 	}
 	why := "they infer branches that never run"
 	if ne.Stage == "folded branches" {
 		why = "they fold constants and infer branches that never run"
-		if m.CheckPortable(ctx) != nil {
+		if own := m.CheckPortable(ctx); errors.As(own, &full) {
+			return own
+		} else if own != nil {
 			a.note("berth: warning: other tools may refuse the result, as the model itself, if %s: %v", why, err)
 			return ctx.Err()
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -532,6 +533,21 @@ func TestOptimizeInvalid(t *testing.T) {
 	old, err := new(app).checkValid(t.Context(), bad, good, optimizeFlags{})
 	require.NoError(t, err)
 	assert.Empty(t, old)
+}
+
+// TestOptimizeChecksWithinMemory: what is folded to see what other tools see takes memory of --max-memory, and too little of it is no fault of the model.
+func TestOptimizeChecksWithinMemory(t *testing.T) {
+	m, err := berth.Open(saved(t, branches))
+	require.NoError(t, err)
+	defer m.Close()
+	a := &app{errOut: io.Discard}
+	_, err = a.checkValid(t.Context(), m, m, optimizeFlags{})
+	require.NoError(t, err)
+	a.memory = 1
+	_, err = a.checkValid(t.Context(), m, m, optimizeFlags{})
+	var full *berth.MemoryError
+	require.ErrorAs(t, err, &full)
+	assert.NotContains(t, err.Error(), "other tools")
 }
 
 // TestOptimizeCorrected: a result that other tools accept, of a file that they do not, is said to be corrected.
