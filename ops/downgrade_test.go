@@ -129,6 +129,18 @@ func TestDowngradeOfCrossedLimits(t *testing.T) {
 	}
 }
 
+// TestDowngradeOfTraining: up to operator set 13 a batch normalization has one result, or five where it trains.
+func TestDowngradeOfTraining(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float32[2,3,4] in %s: float32[3] %y, %m, %v = BatchNormalization(%x, %s, %s, %s, %s) [training_mode=1] out %y, %m, %v }`)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	n := g.Nodes[0]
+	require.NoError(t, ops.DowngradeTo(g, n, 13))
+	require.Len(t, n.Out, 5)
+	assert.Nil(t, n.Out[3])
+	assert.Nil(t, n.Out[4])
+}
+
 // TestNoDowngrade: nodes that older operator sets can not write say why.
 func TestNoDowngrade(t *testing.T) {
 	for _, c := range []struct {
@@ -141,6 +153,10 @@ func TestNoDowngrade(t *testing.T) {
 		{`in %x: float32[2,3] in %l: float32[] %y = Clip(%x, %l) out %y`, 10, "no constant"},
 		{`in %x: float32[2,3] %y = Gelu(%x) out %y`, 17, "20 has"},
 		{`in %x: float32[1,4,2] const %g: float32[4] = [1, 1, 1, 1] %y = GroupNormalization(%x, %g, %g) [num_groups=2] out %y`, 20, "21 has"},
+		{`in %x: float32[2,3] in %c: bool[] %y = If(%c | %x) { then_branch: graph "t" { in %p: float32[2,3] %a = Neg(%p) out %a }
+			else_branch: graph "e" { in %q: float32[2,3] const %z: int64[1] = [0] %b = Unsqueeze(%q, %z) out %b } } out %y`, 10, "11 has"},
+		{`in %x: float32[2,3] in %c: bool[] %y = If(%c | %x) { then_branch: graph "t" { in %p: float32[2,3] %a = Neg(%p) out %a }
+			else_branch: graph "e" { in %q: float32[2,3] %b = Transpose(%q) out %b } } out %y`, 10, "11 has"},
 		{`in %x: bfloat16[2,1] const %a: int64[1] = [1] %y = Squeeze(%x, %a) out %y`, 12, "13 has"},
 	} {
 		g, err := ssa.ParseGraph(`graph "g" { ` + c.text + ` }`)

@@ -259,7 +259,7 @@ func (v *verification) chosen(name string, x int64) (ndarray.Value, error) {
 		return nil, usagef("input %q is %s", name, port.Type)
 	}
 	shape := slices.Repeat([]int{1}, port.Type.Rank())
-	if v.first != nil {
+	if v.first != nil && len(v.first.shapes[name]) == len(shape) {
 		shape = v.first.shapes[name]
 	}
 	return arrayOrNil(ssa.NewSplat(one, shape...).ArrayIn(v.a.memory))

@@ -17,7 +17,36 @@ var If = ops.Op{
 	Attrs: []*ops.AttrSpec{ops.GraphAttr("then_branch").Mandatory(), ops.GraphAttr("else_branch").Mandatory()},
 	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Branches)}, Infer: kit.Rule(inferIf), Eval: kit.Kernel(evalIf),
 
-	Downgrades: tensorsOnly,
+	Downgrades: []ops.Downgrade{{Below: 13, Form: func(n *ssa.Node) int {
+		if form := tensorsOnly[0].Form(n); form > 11 || branchesAgree(n) {
+			return form
+		}
+		return 11 // before that, branches gave results of one shape
+	}}},
+}
+
+// branchesAgree reports that no result has ranks or lengths in the branches that exclude each other.
+func branchesAgree(n *ssa.Node) bool {
+	then, other := n.Body("then_branch"), n.Body("else_branch")
+	if then == nil || other == nil {
+		return true
+	}
+	for i := range min(len(then.Results), len(other.Results)) {
+		a, b := then.Results[i].Type, other.Results[i].Type
+		if !a.Ranked || !b.Ranked {
+			continue
+		}
+		if a.Rank() != b.Rank() {
+			return false
+		}
+		for k := range a.Shape {
+			x, known := a.Shape[k].Const()
+			if y, too := b.Shape[k].Const(); known && too && x != y {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // tensorsOnly is the downgrade below operator set 13, which took sequences into control flow.

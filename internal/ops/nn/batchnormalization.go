@@ -60,6 +60,8 @@ func downgradeBatchNormTraining(_ *ops.Upgrader, n *ssa.Node) error {
 		n.Out = n.Out[:1]
 	} else if n.Output(1) == nil || n.Output(2) == nil {
 		return fmt.Errorf("training without the running statistics as results")
+	} else {
+		n.Out = append(n.Out, nil, nil) // the statistics of the batch: these versions allow one result or five
 	}
 	return nil
 }
