@@ -33,7 +33,7 @@ func TestLinking(t *testing.T) {
 		require.NoError(t, f.Close())
 		assert.Equal(t, c.isStatic, len(libraries) == 0 && !hasLoader, "tags %q: %v", c.tags, libraries)
 		if c.isStatic {
-			out, err = exec.Command(name, "version").CombinedOutput()
+			out, err = exec.Command(name, "--help").CombinedOutput()
 			require.NoError(t, err, string(out))
 		}
 	}
