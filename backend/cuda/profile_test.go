@@ -14,7 +14,7 @@ import (
 // TestMeasureRuns: the interpreter's counts are divided among the kernels of one run, however many runs there are; later runs are graphs
 // as they were before.
 func TestMeasureRuns(t *testing.T) {
-	d, _ := counting()
+	d, _ := prompt()
 	loop := `in %x: float32[4,4] const %n: int64[] = 8 const %t: bool[] = true %y = Loop(%n, %t, %x) {
 		body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[4,4] %r = Softmax(%p) out %c, %r } } out %y`
 	for _, c := range []struct {
@@ -29,7 +29,7 @@ func TestMeasureRuns(t *testing.T) {
 			"copy from the device": {Launches: 1, Bytes: 64}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := sessionOn(t, modelOf(t, c.graph), countingName)
+			s := sessionOn(t, modelOf(t, c.graph), promptName)
 			in := []ndarray.Value{wave(1, 4, 4)}
 			run := func() {
 				_, err := s.Run(t.Context(), in)

@@ -122,18 +122,24 @@ func (d *counted) since() calls {
 	return c
 }
 
-// Two backends on counted devices of their own; loading the kernels takes a while, so tests share them.
+// Backends on counted devices of their own; loading the kernels takes a while, so tests share them. The work of the first two is done
+// when it is waited for, that of the third at once, so that what each piece of it takes is known.
 const (
 	countingName  = "cuda-test-counting"
 	elsewhereName = "cuda-test-elsewhere"
+	promptName    = "cuda-test-prompt"
 )
 
-var counting, elsewhere = sync.OnceValues(countedBackend(countingName)), sync.OnceValues(countedBackend(elsewhereName))
+var (
+	counting  = sync.OnceValues(countedBackend(countingName, true))
+	elsewhere = sync.OnceValues(countedBackend(elsewhereName, true))
+	prompt    = sync.OnceValues(countedBackend(promptName, false))
+)
 
-// countedBackend registers a backend, whose work is done when it is waited for.
-func countedBackend(name string) func() (*counted, *machine) {
+// countedBackend registers a backend.
+func countedBackend(name string, isLate bool) func() (*counted, *machine) {
 	return func() (*counted, *machine) {
-		d := &counted{Device: sim.New(sim.Options{Threads: 1, Late: true})}
+		d := &counted{Device: sim.New(sim.Options{Threads: 1, Late: isLate})}
 		m := &machine{open: func() (device.Device, error) { return d, nil }}
 		backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, m, fast) })
 		return d, m
