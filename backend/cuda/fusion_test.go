@@ -37,7 +37,16 @@ func TestFusion(t *testing.T) {
 		{"another reader", images + `%y = Relu(%c) %z = Neg(%c) out %y, %z`, 3},
 		{"elementwise", `in %x: float32[6,5] in %r: float32[5] %a = Mul(%x, %r) %b = Exp(%a) %c = Add(%b, %x) %d = Sqrt(%c) %y = Sub(%d, %a) out %y, %c`, 1},
 		{"booleans", `in %x: float32[6,5] in %r: float32[5] %a = Greater(%x, %r) %b = Neg(%x) %y = Where(%a, %x, %b) out %y`, 1},
-		{"around a reduction", `in %x: float32[6,5] %a = Mul(%x, %x) %b = Neg(%a) %s = ReduceMax(%b) [keepdims=1] %c = Sub(%b, %s) %y = Exp(%c) out %y`, 3},
+		{"around a reduction", `in %x: float32[6,5] %a = Mul(%x, %x) %b = Neg(%a) %s = ReduceMax(%b) [keepdims=1] %c = Sub(%b, %s) %y = Exp(%c) out %y`, 1},
+		{"normalization written out", `in %x: float32[3,4,150] const %axis: int64[1] = -1 const %e: float32[] = 0.001 in %g: float32[150] %m = ReduceMean(%x, %axis) %c = Sub(%x, %m)
+			%s = Mul(%c, %c) %v = ReduceMean(%s, %axis) %a = Add(%v, %e) %d = Sqrt(%a) %n = Div(%c, %d) %t = Mul(%n, %g) %y = Tanh(%t) out %y`, 1},
+		{"deviations by the largest", `in %x: float32[3,4,150] const %axis: int64[1] = -1 %m = ReduceMean(%x, %axis) %c = Sub(%x, %m) %a = Abs(%c) %v = ReduceMax(%a, %axis) %y = Div(%c, %v) out %y, %v`, 1},
+		{"residual, normalization, activation", `in %x: float32[5,40] in %r: float32[5,40] in %g: float32[40] in %b: float32[40] %s = Add(%x, %r) %n = LayerNormalization(%s, %g, %b) %y = Tanh(%n) out %y, %s`, 1},
+		{"scores, mask, softmax", `in %x: float32[2,3,9] in %m: float32[3,9] const %k: float32[] = 0.25 %s = Mul(%x, %k) %a = Add(%s, %m) %y = Softmax(%a) out %y`, 1},
+		{"what reductions leave", `in %x: float32[6,5] in %z: float32[6] const %axis: int64[1] = 1 %a = Abs(%x) %s = ReduceMax(%a, %axis) [keepdims=0] %y = Add(%s, %z) out %y`, 2},
+		{"rows of two dimensions", `in %x: float32[3,7,20] const %axes: int64[2] = [1, 2] %a = Exp(%x) %s = ReduceL2(%a, %axes) %y = Div(%a, %s) out %y`, 1},
+		{"a reduction along another axis", `in %x: float32[6,5] const %axis: int64[1] = 0 %a = Exp(%x) %s = ReduceSum(%a, %axis) %y = Div(%a, %s) out %y`, 3},
+		{"a reduction of doubles", `in %x: float64[6,5] const %axis: int64[1] = 1 %a = Abs(%x) %s = ReduceSum(%a, %axis) %y = Div(%a, %s) out %y`, 3},
 		{"no kernel for a part", `in %x: int32[6] const %k: int32[6] = [1, 2, 3, 4, 5, 6] %a = Add(%x, %k) %b = Div(%a, %k) %c = Mul(%b, %k) %y = Neg(%c) out %y`, 2},
 	}
 	for _, c := range tests {
@@ -49,7 +58,12 @@ func TestFusion(t *testing.T) {
 			for i, p := range m.Inputs() {
 				shape, _ := p.Type.Static()
 				a := wave(i+1, shape...)
-				if p.Type.DType != ndarray.Float32 {
+				if p.Type.DType == ndarray.Float64 {
+					a = ndarray.Must(ndarray.Float64, shape...)
+					for k := range a.Len() {
+						a.SetFloat(k, float64(k)-7)
+					}
+				} else if p.Type.DType != ndarray.Float32 {
 					a = ndarray.Of([]int32{7, -8, 9, 100, -1, 0}, 6)
 				}
 				in[p.Name] = a

@@ -43,7 +43,7 @@ type Options struct {
 	Always    bool  // form every legal group, whatever the model of costs says
 	Singles   bool  // single elementwise nodes are groups, too
 
-	// Takes reports which nodes a backend computes as parts of groups, each a kernel of a device: nodes without rows, of known shapes, and
+	// Takes reports which nodes a backend computes as parts of groups, each a kernel of a device: of known shapes, and
 	// all groups are formed. Nil stands for the kernels of the CPU and the model of costs.
 	Takes func(n *ssa.Node) bool
 }

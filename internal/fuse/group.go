@@ -42,7 +42,7 @@ func groupsOf(ctx context.Context, g *ssa.Graph, o *Options) ([]*group, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if m := memberOf(n); m != nil && (o.Takes == nil || m.inner == 0 && o.Takes(n)) {
+		if m := memberOf(n); m != nil && (o.Takes == nil || o.Takes(n)) {
 			f.place(m)
 		}
 	}

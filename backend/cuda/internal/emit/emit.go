@@ -37,20 +37,20 @@ func unsupported(format string, args ...any) error {
 }
 
 // Program writes a module with the kernel of a program over the given loops. The kernel's parameters are the addresses of the operands
-// and of the results, in their order, and the number of elements as 32 bits. A result may lie where an operand does that has
-// as many elements. What cannot be written is an [UnsupportedError]: programs with rows, some element types and operators.
+// and of the results, in their order, and the number of elements as 32 bits; without rows. With rows a block of [RowThreads] threads has one. A
+// result may lie where an operand does that has as many elements. What cannot be written is an [UnsupportedError]: some element types and operators.
 //
 // Every operation is rounded as it is written (add.rn and not add), so that the driver joins no product and sum.
 func Program(p *tile.Program, l *tile.Loops) (string, error) {
-	if p.Inner != 0 {
-		return "", unsupported("programs with rows")
-	}
 	n := 1
 	for _, d := range l.Dims {
 		n *= d
 		if n > math.MaxInt32 {
 			return "", unsupported("more than %d elements", math.MaxInt32)
 		}
+	}
+	if p.Inner != 0 {
+		return rowProgram(p, l)
 	}
 	w := newWriter(p, l)
 	if err := w.write(); err != nil {
@@ -173,19 +173,11 @@ func (w *writer) operands(index string) error {
 		offset := index
 		if strides := w.loops.Strides[i]; !slices.Equal(strides, contiguous) {
 			if at == nil {
-				at = w.places(index)
+				at = w.placesIn(index, w.loops.Dims)
 			}
-			offset = w.register("r")
-			w.emit("mov.u32", offset, "0")
-			for d, s := range strides {
-				if s < 0 || s > math.MaxInt32 {
-					return unsupported("a stride of %d", s)
-				}
-				if s != 0 {
-					next := w.register("r")
-					w.emit("mad.lo.u32", next, at[d], fmt.Sprint(s), offset)
-					offset = next
-				}
+			var err error
+			if offset, err = w.offset(at, strides); err != nil {
+				return err
 			}
 		}
 		w.values = append(w.values, w.load(dt, "["+w.address(operandName(i), offset, k.size)+"]"))
@@ -196,12 +188,29 @@ func (w *writer) operands(index string) error {
 // operandName is the parameter with the address of an operand.
 func operandName(i int) string { return fmt.Sprintf("x%d", i) }
 
-// places divides the index by the loops, from the innermost outwards.
-func (w *writer) places(index string) []string {
-	at, rest := make([]string, len(w.loops.Dims)), index
+// offset is the sum of places by strides.
+func (w *writer) offset(at []string, strides []int) (string, error) {
+	offset := w.register("r")
+	w.emit("mov.u32", offset, "0")
+	for d, s := range strides {
+		if s < 0 || s > math.MaxInt32 {
+			return "", unsupported("a stride of %d", s)
+		}
+		if s != 0 {
+			next := w.register("r")
+			w.emit("mad.lo.u32", next, at[d], fmt.Sprint(s), offset)
+			offset = next
+		}
+	}
+	return offset, nil
+}
+
+// placesIn divides the index by loops, from the innermost outwards.
+func (w *writer) placesIn(index string, dims []int) []string {
+	at, rest := make([]string, len(dims)), index
 	for d := len(at) - 1; d >= 0; d-- {
 		at[d] = w.register("r")
-		n := fmt.Sprint(w.loops.Dims[d])
+		n := fmt.Sprint(dims[d])
 		w.emit("rem.u32", at[d], rest, n)
 		next := w.register("r")
 		w.emit("div.u32", next, rest, n)
@@ -225,6 +234,13 @@ func (w *writer) module() string {
 	s := &strings.Builder{}
 	s.WriteString(Header)
 	writeFunctions(s, w.called)
+	w.head(s, Threads)
+	w.declare(s)
+	return s.String() + w.body.String() + "\tret;\n}\n"
+}
+
+// head begins the kernel.
+func (w *writer) head(s *strings.Builder, threads int) {
 	s.WriteString(".visible .entry " + Name + "(\n")
 	for i := range w.program.Operands {
 		s.WriteString("\t.param .u64 " + operandName(i) + ",\n")
@@ -232,9 +248,7 @@ func (w *writer) module() string {
 	for i := range w.program.Results {
 		fmt.Fprintf(s, "\t.param .u64 y%d,\n", i)
 	}
-	fmt.Fprintf(s, "\t.param .u32 count\n)\n.maxntid %d, 1, 1\n{\n", Threads)
-	w.declare(s)
-	return s.String() + w.body.String() + "\tret;\n}\n"
+	fmt.Fprintf(s, "\t.param .u32 count\n)\n.maxntid %d, 1, 1\n{\n", threads)
 }
 
 // declare declares the registers.

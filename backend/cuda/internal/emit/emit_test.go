@@ -48,6 +48,9 @@ func run(t *testing.T, p *tile.Program, in []*ndarray.Array, covered int) ([]*nd
 		n *= dim
 	}
 	launch := &device.Launch{Kernel: k, Grid: [3]int{(n + Threads - 1) / Threads, 1, 1}, Block: [3]int{Threads, 1, 1}}
+	if p.Inner > 0 {
+		launch.Grid[0], launch.Block[0] = n/l.Dims[len(l.Dims)-1], RowThreads
+	}
 	add := func(w device.Window) {
 		launch.Windows = append(launch.Windows, w)
 		launch.Args = binary.LittleEndian.AppendUint64(launch.Args, uint64(w.Base))
@@ -60,7 +63,7 @@ func run(t *testing.T, p *tile.Program, in []*ndarray.Array, covered int) ([]*nd
 	}
 	results := make([]device.Pointer, len(p.Results))
 	for i, r := range p.Results {
-		bytes := int64(n * p.DType(r.Value).Size())
+		bytes := int64(ndarray.Product(p.ResultShape(i, l.Shape)) * p.DType(r.Value).Size())
 		results[i] = launch.Windows[max(len(in)-1, 0)].Base
 		if i == covered {
 			results[i] = launch.Windows[0].Base
@@ -75,7 +78,7 @@ func run(t *testing.T, p *tile.Program, in []*ndarray.Array, covered int) ([]*nd
 	require.NoError(t, d.Launch(launch), text)
 	out := make([]*ndarray.Array, len(results))
 	for i, at := range results {
-		out[i] = ndarray.Must(p.DType(p.Results[i].Value), l.Shape...)
+		out[i] = ndarray.Must(p.DType(p.Results[i].Value), p.ResultShape(i, l.Shape)...)
 		require.NoError(t, d.CopyOut(out[i].Data, at))
 	}
 	return out, nil
@@ -206,7 +209,7 @@ func requireNear(t *testing.T, name string, in []*ndarray.Array, want, got *ndar
 // TestDrawn emits random programs with broadcast operands; a result may lie over the first operand.
 func TestDrawn(t *testing.T) {
 	r := rand.New(rand.NewSource(21))
-	emitted, covered := 0, 0
+	emitted, covered, rows := 0, 0, 0
 	shapes := [][]int{{7}, {3, 5}, {2, 3, 4}, {300}, {1}, {2, 1, 130}}
 	for i := range 1500 {
 		shape := shapes[i%len(shapes)]
@@ -217,7 +220,7 @@ func TestDrawn(t *testing.T) {
 			continue
 		}
 		over := -1
-		if res := d.Program.Results[0]; len(in) > 0 && slices.Equal(d.Shapes[0], shape) && d.Program.DType(res.Value) == d.Program.Operands[0] && i%2 == 0 {
+		if res := d.Program.Results[0]; len(in) > 0 && !d.Program.IsRow(res.Value) && slices.Equal(d.Shapes[0], shape) && d.Program.DType(res.Value) == d.Program.Operands[0] && i%2 == 0 {
 			over = 0
 		}
 		got, err := run(t, d.Program, in, over)
@@ -233,28 +236,42 @@ func TestDrawn(t *testing.T) {
 		if over == 0 {
 			covered++
 		}
+		if d.Program.Inner > 0 {
+			rows++
+		}
 	}
 	assert.Greater(t, emitted, 100)
 	assert.Greater(t, covered, 10)
-	t.Logf("%d of 1500 programs emitted, %d of them over an operand", emitted, covered)
+	assert.Greater(t, rows, 100)
+	t.Logf("%d of 1500 programs emitted, %d of them over an operand, %d with rows", emitted, covered, rows)
 }
 
 var update = flag.Bool("update", false, "write the golden file")
 
-// TestGolden holds the text of a kernel.
+// TestGolden holds the texts of a kernel and of one with rows.
 func TestGolden(t *testing.T) {
-	p := &tile.Program{Operands: []ndarray.DType{ndarray.Float32, ndarray.Float32}}
-	sum := p.Add(tile.Instr{Op: "Add", DType: ndarray.Float32, Args: []tile.Ref{0, 1}})
-	p.Store(p.Add(tile.Instr{Op: "ThresholdedRelu", DType: ndarray.Float32, Args: []tile.Ref{sum}, Params: []float64{0.5}}))
-	l, err := p.Bind([][]int{{2, 30, 4}, {30, 1}})
-	require.NoError(t, err)
-	text, err := Program(p, l)
-	require.NoError(t, err)
-	if *update {
-		require.NoError(t, os.WriteFile("testdata/golden.ptx", []byte(text), 0o644))
+	const f = ndarray.Float32
+	p := &tile.Program{Operands: []ndarray.DType{f, f}}
+	sum := p.Add(tile.Instr{Op: "Add", DType: f, Args: []tile.Ref{0, 1}})
+	p.Store(p.Add(tile.Instr{Op: "ThresholdedRelu", DType: f, Args: []tile.Ref{sum}, Params: []float64{0.5}}))
+	rows := &tile.Program{Operands: []ndarray.DType{f, f}, Inner: 1}
+	masked := rows.Add(tile.Instr{Op: "Add", DType: f, Args: []tile.Ref{0, 1}})
+	rows.Store(rows.Add(tile.Instr{Op: "Softmax", DType: f, Args: []tile.Ref{masked}}))
+	for _, c := range []struct {
+		file    string
+		program *tile.Program
+		calls   int
+	}{{"golden.ptx", p, 1}, {"goldenrows.ptx", rows, 1}} {
+		l, err := c.program.Bind([][]int{{2, 30, 4}, {30, 1}})
+		require.NoError(t, err)
+		text, err := Program(c.program, l)
+		require.NoError(t, err)
+		if *update {
+			require.NoError(t, os.WriteFile("testdata/"+c.file, []byte(text), 0o644))
+		}
+		want, err := os.ReadFile("testdata/" + c.file)
+		require.NoError(t, err)
+		assert.Equal(t, string(want), text)
+		assert.Equal(t, c.calls, strings.Count(text, ".func"), "a function that is not called is there")
 	}
-	want, err := os.ReadFile("testdata/golden.ptx")
-	require.NoError(t, err)
-	assert.Equal(t, string(want), text)
-	assert.Equal(t, 1, strings.Count(text, ".func"), "a function that is not called is there")
 }

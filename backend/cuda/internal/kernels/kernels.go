@@ -418,8 +418,8 @@ func WithEpilogue(l *device.Launch, k device.Kernel, operands []Operand) (*devic
 	return l, nil
 }
 
-// Elementwise makes the launch of an emitted kernel of n elements, which takes its operands, its results and n.
-func Elementwise(k device.Kernel, block, n int, in, out []Operand) (*device.Launch, error) {
+// Emitted makes the launch of an emitted kernel in so many blocks, which takes its operands, its results and a number of elements.
+func Emitted(k device.Kernel, blocks, block, n int, in, out []Operand) (*device.Launch, error) {
 	var a args
 	for i, o := range in {
 		if err := a.add(fmt.Sprintf("x%d", i), o); err != nil {
@@ -434,5 +434,5 @@ func Elementwise(k device.Kernel, block, n int, in, out []Operand) (*device.Laun
 	if err := a.add("count", uint32(n)); err != nil {
 		return nil, err
 	}
-	return &device.Launch{Kernel: k, Grid: [3]int{(n + block - 1) / block, 1, 1}, Block: [3]int{block, 1, 1}, Args: a.bytes, Windows: a.windows}, nil
+	return &device.Launch{Kernel: k, Grid: [3]int{blocks, 1, 1}, Block: [3]int{block, 1, 1}, Args: a.bytes, Windows: a.windows}, nil
 }

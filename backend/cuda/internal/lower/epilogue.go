@@ -10,6 +10,7 @@ import (
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -37,6 +38,9 @@ func Groups(n *ssa.Node) bool {
 	p := newPrep(context.Background(), n, nil)
 	if p == nil {
 		return false
+	}
+	if op, _, ok := fused.OpOf(n); ok && emit.Rows(op) {
+		return p.in[0].dt == ndarray.Float32 && p.out[0].dt == ndarray.Float32
 	}
 	t, shapes, ok := p.single()
 	if !ok {

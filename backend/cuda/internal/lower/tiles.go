@@ -30,7 +30,7 @@ func elementwise(p *prep) (bool, error) {
 			return false, nil
 		}
 		program, err := fused.Of(p.node)
-		if err != nil || program.Inner != 0 {
+		if err != nil {
 			return false, err
 		}
 		return p.program(program, p.shapes(), p.every()...)
@@ -123,9 +123,17 @@ func (p *prep) programOver(t *tile.Program, shapes [][]int, operands func(c *Cal
 		return false, err
 	}
 	n, results := p.out[0].n, len(t.Results)
+	blocks, threads := (n+emit.Threads-1)/emit.Threads, emit.Threads
+	if t.Inner != 0 {
+		l, err := t.Bind(shapes)
+		if err != nil {
+			return false, err
+		}
+		blocks, threads = ndarray.Product(l.Dims[:len(l.Dims)-1]), emit.RowThreads
+	}
 	p.choice = fmt.Sprintf("emitted: %d instructions", len(t.Instrs))
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return kernels.Elementwise(k, emit.Threads, n, operands(c), c.Out[:results])
+		return kernels.Emitted(k, blocks, threads, n, operands(c), c.Out[:results])
 	}, reads...)
 	return true, nil
 }
@@ -137,8 +145,13 @@ func (p *prep) text(t *tile.Program, shapes [][]int) (string, error) {
 		return "", no
 	}
 	l, err := t.Bind(shapes)
-	if err != nil || ndarray.Product(l.Shape) != p.out[0].n {
+	if err != nil {
 		return "", no
+	}
+	for i, o := range p.out[:len(t.Results)] {
+		if ndarray.Product(t.ResultShape(i, l.Shape)) != o.n {
+			return "", no
+		}
 	}
 	return emit.Program(t, l)
 }
