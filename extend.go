@@ -28,13 +28,11 @@ func (m *Model) Extend(ctx context.Context, edit func(*ssa.Graph) error, opts ..
 		if err := nameResults(bound.Graph, m.module.OutputName); err != nil {
 			return nil, err
 		}
-		life := newLifetime(bound, m.life.share.files, true)
-		if err := life.edited(bound, edit); err != nil {
-			_ = life.close()
+		out := m.of(bound)
+		if err := out.life.edited(bound, edit); err != nil {
+			_ = out.life.close()
 			return nil, err
 		}
-		out := &Model{module: bound, life: life, weights: m.weights, constants: m.constants}
-		out.kept.most = m.kept.most
 		return out, nil
 	})
 }

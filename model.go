@@ -248,9 +248,14 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights, constants: m.constants}
+	return m.of(bound), nil
+}
+
+// of is a model of a changed module, which shares files and weights.
+func (m *Model) of(changed *ssa.Module) *Model {
+	out := &Model{module: changed, life: newLifetime(changed, m.life.share.files, true), weights: m.weights, constants: m.constants}
 	out.kept.most = m.kept.most
-	return out, nil
+	return out
 }
 
 // limitOpset lowers the version of the default operator set that a file is to import, if it is above most, unless that is 0.

@@ -3,6 +3,7 @@ package berth_test
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -135,15 +136,30 @@ func TestRunOwnsResults(t *testing.T) {
 	assert.Equal(t, ones(4, 32), in["x"])
 }
 
-// TestKeepPorts freezes sizes inside and leaves them open outside.
+// TestKeepPorts freezes sizes inside and leaves them open outside, while others read the model.
 func TestKeepPorts(t *testing.T) {
 	m := builtin("heads")
 	frozen, _, err := m.Optimize(t.Context(), berth.WithDim("N", 2), berth.WithDim("S", 3))
 	require.NoError(t, err)
-	assert.Equal(t, "float32[2,3,24]", frozen.Inputs()[0].Type.String())
-	frozen.KeepPorts(m)
-	assert.Equal(t, "float32[N,S,24]", frozen.Inputs()[0].Type.String())
+	var all sync.WaitGroup
+	all.Go(func() {
+		for range 100 {
+			assert.Equal(t, "float32[2,3,24]", frozen.Inputs()[0].Type.String())
+		}
+	})
+	open, err := frozen.KeepPorts(m)
+	require.NoError(t, err)
+	all.Wait()
+	assert.Equal(t, "float32[N,S,24]", open.Inputs()[0].Type.String())
+	assert.Equal(t, m.Outputs(), open.Outputs())
 	assert.Equal(t, "float32[N,S,24]", m.Inputs()[0].Type.String())
+	assert.Equal(t, "float32[2,3,24]", frozen.Inputs()[0].Type.String())
+	_, err = frozen.KeepPorts(nil)
+	require.EqualError(t, err, "KeepPorts(nil): want the model that declares the types")
+	require.NoError(t, frozen.Close())
+	_, err = frozen.KeepPorts(m)
+	require.ErrorIs(t, err, berth.ErrClosed)
+	assert.Equal(t, m.Inputs(), open.Inputs(), "models made from one are closed separately")
 }
 
 func TestTrace(t *testing.T) {

@@ -91,18 +91,26 @@ func (m *Model) Folded(ctx context.Context, opts ...Option) (*ssa.Graph, error) 
 	})
 }
 
-// KeepPorts gives the model the input and output types that another one, from
-// which it was made, declares: shapes fixed inside stay open outside.
-func (m *Model) KeepPorts(from *Model) {
-	to, old := m.source(), from.source()
-	for i, p := range old.Graph.Params {
-		if i < len(to.Graph.Params) && to.Graph.Params[i].Name == p.Name {
-			to.Graph.Params[i].Type = p.Type
-		}
+// KeepPorts returns the model with the input and output types that another one, from which it was made, declares: shapes
+// fixed inside stay open outside. Weights and files are shared, and the receiver is unchanged.
+func (m *Model) KeepPorts(from *Model) (*Model, error) {
+	if from == nil || from.module == nil {
+		return nil, &OptionError{Option: "KeepPorts", Got: "nil", Want: "the model that declares the types"}
 	}
-	for i, r := range old.Graph.Results {
-		if i < len(to.Graph.Results) && to.OutputName(i) == old.OutputName(i) {
-			to.Graph.Results[i].Type = r.Type
+	return using(m.lifetime(), func() (*Model, error) {
+		to, old := *m.module, from.module
+		to.Graph, _ = m.module.Graph.Clone()
+		to.Holds, to.Operators = nil, nil
+		for i, p := range old.Graph.Params {
+			if i < len(to.Graph.Params) && to.Graph.Params[i].Name == p.Name {
+				to.Graph.Params[i].Type = p.Type
+			}
 		}
-	}
+		for i, r := range old.Graph.Results {
+			if i < len(to.Graph.Results) && to.OutputName(i) == old.OutputName(i) {
+				to.Graph.Results[i].Type = r.Type
+			}
+		}
+		return m.of(&to), nil
+	})
 }

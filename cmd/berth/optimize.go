@@ -197,7 +197,9 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	}
 	res.OpsetBefore, res.Raised, res.Withheld = opsetOf(m), rep.Raised, rep.Withheld
 	if f.keepIO {
-		opt.KeepPorts(m)
+		if opt, err = opt.KeepPorts(m); err != nil {
+			return nil, nil, err
+		}
 	}
 	save := berth.SaveOptions{External: int64(f.external), Context: ctx, MaxMemory: int64(a.memory)}
 	if save.Metadata, err = a.metadata(ctx, opt, f); err != nil {
