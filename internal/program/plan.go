@@ -72,7 +72,7 @@ func (c *compiler) solve(ctx context.Context, prob *planner.Problem) (*planner.S
 			return nil, err
 		}
 	}
-	sol := savedPlan(c.opts.Saved, prob)
+	sol := savedPlan(ctx, c.opts.Saved, prob)
 	if sol == nil || planner.Validate(prob, sol) != nil {
 		var err error
 		if sol, err = pl.Plan(ctx, prob); err != nil {

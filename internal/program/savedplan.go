@@ -60,14 +60,23 @@ func (p *Program) SavePlan() string {
 }
 
 // savedPlan returns the plan among texts that was made for the problem, nil if
-// there is none. Text that does not parse is no plan and is skipped.
-func savedPlan(texts []string, prob *planner.Problem) *planner.Solution {
+// there is none. Text that does not parse is no plan and is skipped; so is a plan whose arena
+// is larger than that of a simple planner: a file can claim any.
+func savedPlan(ctx context.Context, texts []string, prob *planner.Problem) *planner.Solution {
 	want := Fingerprint(prob)
+	var simple *planner.Solution
 	for _, t := range texts {
-		if s, f, err := parsePlan(t); err == nil && f == want && len(s.Offsets) == len(prob.Buffers) {
-			if bound, err := (planner.GreedySize{}).Plan(context.Background(), prob); err == nil {
-				s.LowerBound, s.Proof = bound.LowerBound, bound.Proof
+		s, f, err := parsePlan(t)
+		if err != nil || f != want || len(s.Offsets) != len(prob.Buffers) {
+			continue
+		}
+		if simple == nil {
+			if simple, err = (planner.GreedySize{}).Plan(ctx, prob); err != nil || ctx.Err() != nil {
+				return nil
 			}
+		}
+		if s.ArenaBytes <= simple.ArenaBytes {
+			s.LowerBound, s.Proof = simple.LowerBound, simple.Proof
 			return s
 		}
 	}

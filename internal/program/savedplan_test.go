@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,6 +35,19 @@ func TestSavedPlans(t *testing.T) {
 
 	other := compileHarbour(t, Options{Saved: []string{text}, Backend: workspaces{}})
 	assert.NotEqual(t, "saved", other.Report.Planner, "another problem needs another plan")
+
+	large := *first.Solution
+	large.Offsets = slices.Clone(large.Offsets)
+	large.Offsets[0] += 1 << 40
+	large.ArenaBytes = large.Offsets[0] + first.Problem.Buffers[0].Size
+	require.NoError(t, planner.Validate(first.Problem, &planner.Solution{Offsets: large.Offsets, ArenaBytes: large.ArenaBytes}))
+	claimed := (&Program{Problem: first.Problem, Solution: &large}).SavePlan()
+	again = compileHarbour(t, Options{Saved: []string{claimed, text}})
+	assert.Equal(t, "saved", again.Report.Planner)
+	assert.Equal(t, first.ArenaBytes, again.ArenaBytes, "an arena that is larger than need be is not believed")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.Nil(t, savedPlan(ended, []string{text}, first.Problem), "bounding a plan ends with the context")
 
 	bad, f, err := parsePlan(text)
 	require.NoError(t, err)
