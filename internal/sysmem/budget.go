@@ -3,6 +3,7 @@ package sysmem
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
@@ -51,13 +52,18 @@ func (e *Error) Error() string {
 }
 
 // Default is the budget where none is set: three quarters of the machine's
-// memory, or 64 GiB where the system does not say how much that is.
-var Default = sync.OnceValue(func() int64 {
-	if m := Memory(); m > 0 {
-		return m / 4 * 3
+// memory, or 64 GiB where the system does not say how much that is, and no more
+// than three quarters of what an int counts, which on 32 bits is less.
+var Default = sync.OnceValue(func() int64 { return share(Memory(), math.MaxInt) })
+
+// share is the default budget for a memory, 0 if not known, and the largest int.
+func share(memory, largest int64) int64 {
+	budget := int64(64 << 30)
+	if memory > 0 {
+		budget = memory / 4 * 3
 	}
-	return 64 << 30
-})
+	return min(budget, largest/4*3)
+}
 
 // unmeasured is how many bytes are granted at most between two measurements.
 const unmeasured = 16 << 20
