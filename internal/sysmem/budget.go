@@ -8,6 +8,7 @@ import (
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Sizes come from files and from data: a ConstantOfShape of 2^40 elements or a loop that
@@ -27,7 +28,8 @@ import (
 //	├──────── measured ────────┤── granted since ──┤─ request ─┤          │
 //	0                                              at most unmeasured     budget
 //
-// What does not ask (graphs, plans, headers) is seen at the next measurement.
+// What does not ask (graphs, plans, headers) is seen at the next measurement. A measured request is granted before its memory is
+// taken: until as much has been allocated, or [grantAge] has passed, it counts beside what is in use.
 
 // Budget is how many bytes of memory the process may use beyond what it used when it
 // started. 0, and less, is [Default]. A budget is a plain value: it is part of a call
@@ -76,7 +78,19 @@ var (
 	used      atomic.Int64 // when it was last measured
 	granted   atomic.Int64 // since then
 	measuring sync.Mutex   // while a collection frees memory, nothing else is granted
+	open      []grant      // measured requests whose memory is not taken yet, oldest first; this and the next two under measuring
+	untaken   int64        // their bytes
+	allocated int64        // by the process since it started, when it was last measured
 )
+
+// grant is memory that may be taken.
+type grant struct {
+	bytes int64
+	at    time.Time
+}
+
+// grantAge is how long a grant whose memory is not taken counts: it may never be.
+const grantAge = 100 * time.Millisecond
 
 func init() { granted.Store(unmeasured) } // the first request measures
 
@@ -107,23 +121,53 @@ func (b Budget) Ask(what string, bytes int64) error {
 // not asked for piece by piece.
 func (b Budget) Check(what string) error { return measure(what, 0, b.Bytes()) }
 
-// measure grants bytes if they fit beside what is in use, after collections if need be.
+// measure grants bytes if they fit beside what is in use, after collections if need be. If they fit but for grants whose memory
+// is not taken, it waits for those, while nothing else is granted: for grantAge at most.
 func measure(what string, bytes, limit int64) error {
 	measuring.Lock()
 	defer measuring.Unlock()
-	now := resident() - atStart
-	for try := 0; now > limit-bytes && try < collections; try++ {
+	now := inUse()
+	for try := 0; now+untaken > limit-bytes && try < collections; now = inUse() {
 		granted.Store(unmeasured)
+		if try > 0 && now <= limit-bytes {
+			time.Sleep(time.Millisecond)
+			continue
+		}
 		debug.FreeOSMemory()
-		now = resident() - atStart
+		try++
 	}
-	used.Store(now)
-	if now > limit-bytes {
+	used.Store(now + untaken)
+	if now+untaken > limit-bytes {
 		granted.Store(0)
-		return &Error{what, bytes, now, limit}
+		return &Error{what, bytes, now + untaken, limit}
 	}
 	granted.Store(bytes)
+	if bytes > 0 {
+		open, untaken = append(open, grant{bytes, time.Now()}), untaken+bytes
+	}
 	return nil
+}
+
+// inUse is how much memory is in use. What was allocated since the last time is taken from the open grants.
+func inUse() int64 {
+	s := [1]metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s[:])
+	total := int64(s[0].Value.Uint64())
+	grown := total - allocated
+	allocated = total
+	for len(open) > 0 {
+		first, old := &open[0], time.Since(open[0].at) > grantAge
+		if grown == 0 && !old {
+			break
+		}
+		taken := min(grown, first.bytes)
+		first.bytes, untaken, grown = first.bytes-taken, untaken-taken, grown-taken
+		if first.bytes == 0 || old {
+			untaken -= first.bytes
+			open = open[1:]
+		}
+	}
+	return resident() - atStart
 }
 
 // resident is how many bytes the Go runtime has taken from the system and not given back.

@@ -3,9 +3,11 @@ package sysmem
 import (
 	"context"
 	"errors"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,6 +81,22 @@ func TestBudgetOfConcurrentRuns(t *testing.T) {
 	all.Wait()
 }
 
+// TestBudgetCountsGrants: what was granted and is not yet allocated counts until it is, or until it is old.
+func TestBudgetCountsGrants(t *testing.T) {
+	const piece = 90 << 20
+	b := fresh(t, 128<<20)
+	begin := time.Now()
+	for range 3 {
+		require.NoError(t, b.Ask("a piece that is not taken", piece))
+	}
+	assert.GreaterOrEqual(t, time.Since(begin), 2*grantAge, "two of the requests wait for the one before")
+	held := touched(piece)
+	var full *Error
+	require.ErrorAs(t, b.Ask("a piece beside one that is taken", piece), &full)
+	require.NoError(t, b.Ask("what fits beside it", 24<<20))
+	runtime.KeepAlive(held)
+}
+
 // TestBudgetIsNotMeasuredEachTime: small requests do not look at the process.
 func TestBudgetIsNotMeasuredEachTime(t *testing.T) {
 	b := fresh(t, 1<<30)
@@ -124,7 +142,7 @@ func BenchmarkAsk(b *testing.B) {
 	for name, bytes := range map[string]int64{"small": 1, "large": unmeasured + 1} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if err := Budget(0).Ask("memory", bytes); err != nil {
+				if err := Budget(1<<60).Ask("memory", bytes); err != nil {
 					b.Fatal(err)
 				}
 			}
