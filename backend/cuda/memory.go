@@ -39,6 +39,7 @@ type memory struct {
 	chunk    int                      // of staging memory that is filled now
 	filled   int64                    // bytes of it
 	profiler atomic.Pointer[profiler] // nil but in MeasureRuns
+	checks   bool                     // a launch of the present segment notes indices
 }
 
 // held is what is given back to the device.
@@ -56,6 +57,8 @@ type held struct {
 	staging    [][]byte
 	retired    []device.Pointer // given back when the present segment is done
 	recordings recordings
+	status     kernels.Operand // where launches note indices, if there were any that do
+	isStale    bool            // what stands there may be of an earlier segment
 }
 
 // buffer is memory of the device that is used again where it is large enough.
@@ -125,7 +128,7 @@ func (h *held) free() {
 	}
 	m.giveBack(func(d device.Device) error {
 		_ = h.recordings.forget(func(*recording) bool { return true })
-		for _, b := range append(h.inputs, h.spare...) {
+		for _, b := range append(append(h.inputs, h.spare...), buffer{h.status.Base, h.status.Bytes}) {
 			if b.at != 0 {
 				h.retired = append(h.retired, b.at)
 			}
@@ -278,6 +281,11 @@ func (m *memory) launch(d *kernel, c *ops.Call) error {
 	m.spares, m.late = 0, m.late[:0]
 	if err := m.operands(d, c); err != nil {
 		return err
+	}
+	if d.plan.Outside != nil {
+		if err := m.watch(); err != nil {
+			return err
+		}
 	}
 	m.now.list = append(m.now.list, work{what: launches, kernel: d, in: len(c.In), out: len(c.Node.Out), node: c.Node})
 	return m.finish(c)

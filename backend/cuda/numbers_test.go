@@ -1,11 +1,15 @@
 package cuda
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -105,6 +109,59 @@ func TestSingleZeroPoints(t *testing.T) {
 			if rank < 2 || rank == len(shape) {
 				scale := one(ndarray.Float32, rank, 0.5)
 				comparison(t, oneNode("QLinearMatMul", 1, []*ndarray.Array{a, scale, zeroA, b, scale, zeroB, one(ndarray.Float32, 0, 30), one(ndarray.Uint8, 0, 9)}), a, 1, 0)
+			}
+		}
+	}
+}
+
+// TestIndicesOutside: an index outside of its axis is the host's error, in runs piece by piece, recorded and as graphs, and the next run is
+// none the worse for it, nor for one that its context has ended before it was told.
+func TestIndicesOutside(t *testing.T) {
+	d, _ := counting()
+	defer func() { d.onWait = nil }()
+	m := modelOf(t, `in %x: float32[3,2] in %i: int64[4] in %j: int64[1] %a = Gather(%x, %i) %b = Gather(%x, %j) [axis=1] %y = Neg(%a) %z = Exp(%b) out %y, %z`)
+	tests := []struct {
+		name string
+		i, j []int64
+		want string
+	}{
+		{"all inside", []int64{0, 2, -3, -1}, []int64{1}, ""},
+		{"one outside", []int64{0, 9, -3, -1}, []int64{1}, "index 9 is out of range for a dimension of 3"},
+		{"of another node", []int64{0, 2, -3, -1}, []int64{-3}, "index -3 is out of range for a dimension of 2"},
+		{"beyond 32 bits", []int64{0, 2, 1 << 40, -1}, []int64{1}, "index 1099511627776 is out of range for a dimension of 3"},
+		{"not waited for", []int64{0, 2, -3, 3}, []int64{1}, "context canceled"},
+		{"inside again", []int64{1, 1, 1, -1}, []int64{-2}, ""},
+	}
+	for _, name := range []string{SimName, countingName} {
+		s := sessionOn(t, m, name)
+		for round := range 4 {
+			for _, c := range tests {
+				step := fmt.Sprint(name, ", round ", round, ", ", c.name)
+				in := map[string]ndarray.Value{"x": wave(1, 3, 2), "i": ndarray.Of(c.i, 4), "j": ndarray.Of(c.j, 1)}
+				ctx, cancel := context.WithCancel(t.Context())
+				if c.want == "context canceled" {
+					if name != countingName {
+						cancel()
+					}
+					d.onWait = cancel
+				}
+				got, err := s.RunValues(ctx, in)
+				d.onWait = nil
+				cancel()
+				if c.want == "" {
+					require.NoError(t, err, step)
+					equal(t, m, in, got)
+					continue
+				}
+				require.ErrorContains(t, err, c.want, step)
+				if c.want == "context canceled" {
+					continue
+				}
+				var at *berth.NodeError
+				require.ErrorAs(t, err, &at, step)
+				require.Contains(t, at.Node, "Gather", step)
+				_, hosts := m.RunValues(t.Context(), in, berth.WithBackend("reference"))
+				require.EqualError(t, hosts, err.Error(), step)
 			}
 		}
 	}

@@ -156,7 +156,9 @@ func (p *profiler) launched(name string) {
 	}
 }
 
-var copyNames = map[what]string{copiesIn: "copy to the device", copiesOut: "copy from the device", copiesInside: "copy on the device"}
+var copyNames = map[what]string{
+	copiesIn: "copy to the device", copiesOut: "copy from the device", copiesStatus: "copy from the device", copiesInside: "copy on the device",
+}
 
 // done ends a piece of work.
 func (p *profiler) done(w *work) error {
@@ -171,7 +173,7 @@ func (p *profiler) done(w *work) error {
 	}
 	row := p.rows[name]
 	if row == nil {
-		row = &profiled{ProfileRow: ProfileRow{Kernel: name, IsCopy: w.what != launches, IsHost: w.what == copiesIn || w.what == copiesOut}}
+		row = &profiled{ProfileRow: ProfileRow{Kernel: name, IsCopy: w.what != launches, IsHost: w.what != launches && w.what != copiesInside}}
 		p.rows[name] = row
 	}
 	if p.runs == 0 {

@@ -31,6 +31,7 @@ const (
 	copiesIn what = iota
 	copiesOut
 	copiesInside
+	copiesStatus // to the host, behind all launches that note indices
 	launches
 )
 
@@ -71,7 +72,7 @@ func (s *segment) hash() uint64 {
 	mix := func(v uint64) { h = (h ^ v) * prime; h ^= h >> 29 }
 	for i := range s.list {
 		w := &s.list[i]
-		mix(uint64(w.what) + uint64(w.bytes)<<2)
+		mix(uint64(w.what) + uint64(w.bytes)<<3)
 		mix(uint64(w.to))
 		mix(uint64(w.from))
 	}
@@ -147,6 +148,7 @@ type asking struct {
 	device   device.Device
 	profiler *profiler // nil but in MeasureRuns
 	edges    *edges    // of a graph that is captured, else nil
+	status   kernels.Operand
 	launched int
 	kernels  ends
 }
@@ -173,7 +175,7 @@ func (s *segment) each(a *asking) error {
 		var err error
 		if w.what == launches {
 			n := at + w.in + w.out
-			call := lower.Call{In: s.operands[at : at+w.in], Out: s.operands[at+w.in : n], Scratch: s.operands[n]}
+			call := lower.Call{In: s.operands[at : at+w.in], Out: s.operands[at+w.in : n], Scratch: s.operands[n], Status: a.status, Launch: uint32(i + 1)}
 			at = n + 1
 			err = a.launch(w, &call)
 			a.launched += len(w.kernel.plan.Steps)
@@ -203,8 +205,11 @@ func (a *asking) copy(w *work) error {
 	if w.what != copiesIn {
 		a.edges.read(w.from, w.bytes)
 	}
-	if w.what != copiesOut {
+	switch w.what {
+	case copiesIn, copiesInside:
 		a.edges.write(w.to, w.bytes)
+	case copiesStatus:
+		a.edges.write(w.from, w.bytes) // all that note indices only read it, as far as edges go
 	}
 	if err := a.after(); err != nil {
 		return err
@@ -212,7 +217,7 @@ func (a *asking) copy(w *work) error {
 	switch w.what {
 	case copiesIn:
 		return a.device.CopyIn(w.to, w.host)
-	case copiesOut:
+	case copiesOut, copiesStatus:
 		return a.device.CopyOut(w.host, w.from)
 	}
 	return a.device.Copy(w.to, w.from, w.bytes)
@@ -226,7 +231,7 @@ func (a *asking) ask(l *device.Launch) error {
 		}
 	}
 	for _, w := range l.Windows {
-		if w.IsWritten {
+		if w.IsWritten && !w.Commutes {
 			a.edges.write(w.Base, w.Bytes)
 		}
 	}
@@ -269,6 +274,10 @@ func (m *memory) flush() error {
 		return nil
 	}
 	defer m.reset()
+	status, err := m.copyStatus()
+	if err != nil {
+		return err
+	}
 	if err := m.request(); err != nil {
 		return err
 	}
@@ -281,6 +290,9 @@ func (m *memory) flush() error {
 		if err := m.machine.ask(m.ctx, func(device.Device) error { return p.settle() }); err != nil {
 			return err
 		}
+	}
+	if err := m.outside(status); err != nil {
+		return err
 	}
 	for _, o := range m.outs {
 		copy(o.to, o.staged)
@@ -295,12 +307,63 @@ func (m *memory) request() error {
 	}
 	defer m.machine.lock.Unlock()
 	m.isBusy, m.isMarked = true, false
-	err := m.perform(m.machine.dev)
+	err := m.clearStatus()
+	if err == nil {
+		m.isStale = m.isStale || m.checks
+		err = m.perform(m.machine.dev)
+	}
 	if markErr := m.done.Record(); markErr != nil {
 		return m.machine.note(errors.Join(err, markErr))
 	}
 	m.isMarked = true
 	return m.machine.note(err)
+}
+
+// watch has a place where launches of the present segment note indices outside of an axis.
+func (m *memory) watch() error {
+	m.checks = true
+	if m.status.Base != 0 {
+		return nil
+	}
+	at, err := m.machine.alloc(m.ctx, "what kernels note", kernels.StatusBytes)
+	if err == nil {
+		m.status, m.isStale = kernels.Operand{Base: at, Bytes: kernels.StatusBytes}, true
+	}
+	return err
+}
+
+// clearStatus has launches find no index noted: not the one of a run that has failed, nor of one that its context has ended.
+func (m *memory) clearStatus() error {
+	if !m.checks || !m.isStale {
+		return nil
+	}
+	return m.machine.dev.CopyIn(m.status.Base, make([]byte, kernels.StatusBytes))
+}
+
+// copyStatus notes a copy of what launches of the present segment have noted, behind all of its work; nil if none of them notes anything.
+func (m *memory) copyStatus() ([]byte, error) {
+	if !m.checks {
+		return nil, nil
+	}
+	staged, err := m.stage(kernels.StatusBytes)
+	if err == nil {
+		m.now.list = append(m.now.list, work{what: copiesStatus, from: m.status.Base, bytes: kernels.StatusBytes, host: staged})
+	}
+	return staged, err
+}
+
+// outside is the error of the first index outside of an axis, as the host has it.
+func (m *memory) outside(staged []byte) error {
+	if staged == nil {
+		return nil
+	}
+	s := kernels.ReadStatus(staged)
+	if s.Launch == 0 {
+		m.isStale = false
+		return nil
+	}
+	w := &m.now.list[s.Launch-1]
+	return ops.AtNode("run", w.node, w.kernel.plan.Outside(s.Index))
 }
 
 // perform asks for what has been noted.
@@ -316,14 +379,14 @@ func (m *memory) perform(d device.Device) error {
 	launched := 0
 	switch {
 	case r == nil:
-		a := &asking{ctx: m.ctx, device: d, profiler: p}
+		a := &asking{ctx: m.ctx, device: d, profiler: p, status: m.status}
 		err = m.now.each(a)
 		launched, m.kernels = a.launched, a.kernels
 		if lost := (*device.DeviceLostError)(nil); errors.As(err, &lost) {
 			err = m.now.named(err, m.kernels)
 		}
 	case r.graph == nil:
-		if err := r.record(m.ctx, d); err != nil {
+		if err := r.record(m.ctx, d, m.status); err != nil {
 			return err
 		}
 		m.stats.Recorded++
@@ -339,8 +402,8 @@ func (m *memory) perform(d device.Device) error {
 }
 
 // record makes the graph of a segment.
-func (r *recording) record(ctx context.Context, d device.Device) (err error) {
-	a := &asking{ctx: ctx, device: d, edges: &edges{}}
+func (r *recording) record(ctx context.Context, d device.Device, status kernels.Operand) (err error) {
+	a := &asking{ctx: ctx, device: d, edges: &edges{}, status: status}
 	r.graph, err = d.Capture(func() error { return r.each(a) })
 	r.launches, r.kernels = a.launched, a.kernels
 	return err
@@ -387,7 +450,7 @@ func (s *segment) named(err error, kernels ends) error {
 func (m *memory) reset() {
 	m.now.clear()
 	clear(m.outs)
-	m.outs, m.chunk, m.filled = m.outs[:0], 0, 0
+	m.outs, m.chunk, m.filled, m.checks = m.outs[:0], 0, 0, false
 }
 
 // settleWork waits for what a run has left behind whose context has ended, and gives up what it has noted.

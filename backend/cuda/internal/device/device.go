@@ -95,6 +95,7 @@ type Window struct {
 	Bytes     int64
 	IsRead    bool
 	IsWritten bool
+	Commutes  bool // it does not matter in which order kernels touch it that say so
 }
 
 // Graph is work that is asked for at once.

@@ -114,7 +114,7 @@ var elements = slices.Sorted(maps.Keys(kinds))
 // TestOperators emits every operator that reads elements, of every type that emitted kernels have, and compares with the
 // interpreter of tile programs on special values.
 func TestOperators(t *testing.T) {
-	values := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 0.75, 2, -3, 7.25, 20, -20, 88, -90, 100, math.Inf(1), math.Inf(-1), math.NaN(), 1e-5, -3e-7}
+	values := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 0.75, 2, -3, 7.25, 20, -20, 88, -90, 100, math.Inf(1), math.Inf(-1), math.NaN(), 1e-5, -3e-7, 0x1p63, 0x1.8p63, 0x1p64, -0x1p63}
 	params := map[string]float64{"alpha": 0.375, "beta": 0.25, "gamma": 1.5, "lambd": 0.5, "bias": 0.125}
 	emitted, no := 0, map[tile.Op][]ndarray.DType{}
 	for _, op := range tile.Ops() {

@@ -216,7 +216,7 @@ func (w *writer) double(x *tile.Instr, k kind, args []string) (string, error) {
 	return "", unsupported("%s of float64", x.Op)
 }
 
-// cast converts. A float on its way to an integer is cut off and saturated at int64, of which a narrower one takes the low bits.
+// cast converts. A float on its way to an integer is cut off and saturated at int64, or above at uint64; a narrower one takes the low bits.
 func (w *writer) cast(from, to ndarray.DType, v string) string {
 	a, b := kinds[from], kinds[to]
 	isFloat := a.typ[0] == 'f'
@@ -238,6 +238,11 @@ func (w *writer) cast(from, to ndarray.DType, v string) string {
 		p := w.register("p")
 		w.emit("setp.nan."+a.typ, p, v, v) // which GPUs convert to the smallest number of 64 bits, and the host to zero
 		wide := w.result(kinds[ndarray.Int64], "selp.b64", "0", w.result(kinds[ndarray.Int64], "cvt.rzi.s64."+a.typ, v), p)
+		if to == ndarray.Uint64 { // which has an upper half
+			upper := w.result(b, "cvt.rzi.u64."+a.typ, v)
+			w.emit("setp.ge."+a.typ, p, v, map[string]string{"f32": number(1 << 63), "f64": "0d43E0000000000000"}[a.typ])
+			return w.result(b, "selp.b64", upper, wide, p)
+		}
 		if b.class == "x" {
 			return wide
 		}

@@ -115,6 +115,24 @@ type written Operand
 // scratch is workspace, which a kernel writes before it reads it.
 type scratch Operand
 
+// noted is a [Status].
+type noted Operand
+
+// Status is where kernels note the first index of a session that lies outside of an axis: the number of its launch, 0 while there is
+// none, and the index.
+type Status struct {
+	Launch, _ uint32
+	Index     int64
+}
+
+// StatusBytes is the size of a Status.
+const StatusBytes = 16
+
+// ReadStatus reads a Status from its bytes.
+func ReadStatus(b []byte) Status {
+	return Status{Launch: binary.LittleEndian.Uint32(b), Index: int64(binary.LittleEndian.Uint64(b[8:]))}
+}
+
 // args collects the arguments of a launch.
 type args struct {
 	bytes   []byte
@@ -131,6 +149,8 @@ func (a *args) add(name string, v any) error {
 		window.Base, window.Bytes, window.IsWritten = v.Base, v.Bytes, true
 	case scratch:
 		window.Base, window.Bytes, window.IsRead, window.IsWritten = v.Base, v.Bytes, true, true
+	case noted:
+		window.Base, window.Bytes, window.IsRead, window.IsWritten, window.Commutes = v.Base, v.Bytes, true, true, true
 	case Gemm, IntGemm, uint64:
 		align = 8
 	}
@@ -397,13 +417,14 @@ func (s *Set) Transpose(batch int64, rows, columns int32, x, y Operand) (*device
 }
 
 // Gather makes the launch of y[o, j, i] = x[o, index[j], i], with indices of 64 bits (isWide) or 32 into an axis, for elements of 1, 2, 4
-// or 8 bytes.
-func (s *Set) Gather(size int, isWide bool, outer int64, axis, count, inner int32, x, index, y Operand) (*device.Launch, error) {
+// or 8 bytes. An index outside is noted under the number of the launch.
+func (s *Set) Gather(size int, isWide bool, outer int64, axis, count, inner int32, x, index, y, status Operand, launch uint32) (*device.Launch, error) {
 	n := outer * int64(count) * int64(inner)
 	if !slices.Contains([]int{1, 2, 4, 8}, size) || n > math.MaxInt32 {
 		return nil, fmt.Errorf("a gather of %d elements of %d bytes", n, size)
 	}
-	return s.launch(fmt.Sprintf("gather%d", size), elements(n), threads, x, index, written(y), flag(isWide), axis, count, inner, int32(n))
+	return s.launch(fmt.Sprintf("gather%d", size), elements(n), threads, x, index, written(y), noted(status), flag(isWide), axis, count, inner,
+		int32(n), launch)
 }
 
 // WithEpilogue makes the launch of a kernel with an epilogue of that of the kernel without: further operands stand behind its arguments.

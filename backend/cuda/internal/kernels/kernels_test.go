@@ -57,10 +57,14 @@ func run[T any](b *bench, y Operand, l *device.Launch, err error) []T {
 	b.Helper()
 	require.NoError(b, err)
 	require.NoError(b, b.d.Launch(l))
-	data := make([]byte, y.Bytes)
-	require.NoError(b, b.d.CopyOut(data, y.Base))
+	return read[T](b, y)
+}
+
+func read[T any](b *bench, o Operand) []T {
+	data := make([]byte, o.Bytes)
+	require.NoError(b, b.d.CopyOut(data, o.Base))
 	out := make([]T, len(data)/binary.Size(*new(T)))
-	_, err = binary.Decode(data, binary.LittleEndian, out)
+	_, err := binary.Decode(data, binary.LittleEndian, out)
 	require.NoError(b, err)
 	return out
 }
@@ -319,18 +323,20 @@ func TestMoves(t *testing.T) {
 		for i := range half {
 			half[i] = uint16(x[i])
 		}
-		index := []int64{3, -1, 0, -4, 2}
+		index, status := []int64{3, -1, 0, -4, 2}, in(b, []Status{{}})
 		y := b.alloc(2 * 6 * 5 * 5)
-		l, err := b.Gather(2, true, 6, 4, 5, 5, in(b, half), in(b, index), y)
+		l, err := b.Gather(2, true, 6, 4, 5, 5, in(b, half), in(b, index), y, status, 3)
 		for i, got := range run[uint16](b, y, l, err) {
 			k := (index[i/5%5] + 4) % 4
 			require.Equal(t, half[i/25*20+int(k)*5+i%5], got)
 		}
-		l, err = b.Gather(2, true, 6, 4, 1, 5, in(b, half), in(b, []int64{4}), y)
-		require.NoError(t, err)
-		var report *ptx.Report
-		require.ErrorAs(t, b.d.Launch(l), &report)
-		assert.Equal(t, ptx.Trapped, report.Kind)
+		require.Equal(t, []Status{{}}, read[Status](b, status))
+		for i, outside := range []int64{4, -5, math.MaxInt64, math.MinInt64} {
+			status := in(b, []Status{{}})
+			l, err = b.Gather(2, true, 6, 4, 2, 5, in(b, half), in(b, []int64{1, outside}), y, status, uint32(i+1))
+			run[uint16](b, Operand{y.Base, 2 * 6 * 2 * 5}, l, err)
+			require.Equal(t, []Status{{Launch: uint32(i + 1), Index: outside}}, read[Status](b, status))
+		}
 	})
 	t.Run("a window one element too small", func(t *testing.T) {
 		at, y := in(b, x), b.alloc(480)

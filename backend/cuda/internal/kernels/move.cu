@@ -80,19 +80,29 @@ extern "C" __global__ void __launch_bounds__(256) transpose4(const unsigned *__r
     if (c0 + i < columns && r0 + lane < rows) y[matrix + (long long)(c0 + i) * rows + r0 + lane] = tile[lane][i];
 }
 
+// Status is what a session is told of its first index that lies outside of an axis: the number of the launch, 0 for none, and the index.
+// A trap would end the process's context.
+struct Status {
+  unsigned launch, unused;
+  long long index;
+};
+
 // gather copies slices of inner elements: y[o, j, i] = x[o, index[j], i], with indices of 64 or 32 bits. A negative index counts from
-// the end; one outside ends the kernel.
-template <class T> __device__ void gatherSlices(const T *x, const void *index, int isWide, T *y, int axis, int count, int inner, int n) {
+// the end; for one outside, which is noted, the first slice is copied.
+template <class T> __device__ void gatherSlices(const T *x, const void *index, int isWide, T *y, Status *status, int axis, int count, int inner, int n, unsigned launch) {
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= n) return;
   const int in = i % inner, j = i / inner % count, o = i / inner / count;
-  long long k = isWide ? ((const long long *)index)[j] : ((const int *)index)[j];
-  if (k < 0) k += axis;
-  if (k < 0 || k >= axis) { __trap(); return; }
+  const long long given = isWide ? ((const long long *)index)[j] : ((const int *)index)[j];
+  long long k = given < 0 ? given + axis : given;
+  if (k < 0 || k >= axis) {
+    if (atomicCAS(&status->launch, 0u, launch) == 0u) status->index = given;
+    k = 0;
+  }
   y[i] = x[((long long)o * axis + k) * inner + in];
 }
 
-extern "C" __global__ void __launch_bounds__(256) gather1(const unsigned char *__restrict__ x, const void *__restrict__ index, unsigned char *y, int isWide, int axis, int count, int inner, int n) { gatherSlices(x, index, isWide, y, axis, count, inner, n); }
-extern "C" __global__ void __launch_bounds__(256) gather2(const unsigned short *__restrict__ x, const void *__restrict__ index, unsigned short *y, int isWide, int axis, int count, int inner, int n) { gatherSlices(x, index, isWide, y, axis, count, inner, n); }
-extern "C" __global__ void __launch_bounds__(256) gather4(const unsigned *__restrict__ x, const void *__restrict__ index, unsigned *y, int isWide, int axis, int count, int inner, int n) { gatherSlices(x, index, isWide, y, axis, count, inner, n); }
-extern "C" __global__ void __launch_bounds__(256) gather8(const unsigned long long *__restrict__ x, const void *__restrict__ index, unsigned long long *y, int isWide, int axis, int count, int inner, int n) { gatherSlices(x, index, isWide, y, axis, count, inner, n); }
+extern "C" __global__ void __launch_bounds__(256) gather1(const unsigned char *__restrict__ x, const void *__restrict__ index, unsigned char *y, Status *status, int isWide, int axis, int count, int inner, int n, unsigned launch) { gatherSlices(x, index, isWide, y, status, axis, count, inner, n, launch); }
+extern "C" __global__ void __launch_bounds__(256) gather2(const unsigned short *__restrict__ x, const void *__restrict__ index, unsigned short *y, Status *status, int isWide, int axis, int count, int inner, int n, unsigned launch) { gatherSlices(x, index, isWide, y, status, axis, count, inner, n, launch); }
+extern "C" __global__ void __launch_bounds__(256) gather4(const unsigned *__restrict__ x, const void *__restrict__ index, unsigned *y, Status *status, int isWide, int axis, int count, int inner, int n, unsigned launch) { gatherSlices(x, index, isWide, y, status, axis, count, inner, n, launch); }
+extern "C" __global__ void __launch_bounds__(256) gather8(const unsigned long long *__restrict__ x, const void *__restrict__ index, unsigned long long *y, Status *status, int isWide, int axis, int count, int inner, int n, unsigned launch) { gatherSlices(x, index, isWide, y, status, axis, count, inner, n, launch); }

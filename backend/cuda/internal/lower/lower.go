@@ -29,10 +29,13 @@ type Host interface {
 // Operand is where a tensor lies on the device.
 type Operand = kernels.Operand
 
-// Call has the operands and results of a node, absent ones zero, and workspace.
+// Call has the operands and results of a node, absent ones zero, and workspace. Launches that check indices note them in Status under
+// the number Launch.
 type Call struct {
 	In, Out []Operand
 	Scratch Operand
+	Status  Operand
+	Launch  uint32
 }
 
 // Step makes one launch.
@@ -46,6 +49,7 @@ type Plan struct {
 	Absorbed []int     // constant operands that no run needs from the host
 	Scratch  int64     // bytes of workspace
 	Choice   string
+	Outside  func(index int64) error // the error of an index that a launch has noted; nil if none does
 }
 
 // rule lowers a node; false leaves it to the host.
@@ -80,7 +84,7 @@ func Node(ctx context.Context, n *ssa.Node, host Host) (*Plan, error) {
 		if done || err != nil {
 			return p.finish(err)
 		}
-		p.steps, p.reads, p.scratch, p.choice, p.entry = nil, nil, 0, "", ""
+		p.steps, p.reads, p.scratch, p.choice, p.entry, p.outside = nil, nil, 0, "", "", nil
 	}
 	return nil, nil
 }
@@ -96,6 +100,7 @@ type prep struct {
 	scratch int64
 	choice  string
 	entry   string // the kernel of the only step, if it has a place for an epilogue
+	outside func(index int64) error
 }
 
 // newPrep reads a node; nil if it has no tensors of known sizes that a device can hold.
@@ -235,7 +240,7 @@ func (p *prep) finish(err error) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.node, err)
 	}
-	plan := &Plan{Steps: p.steps, Reads: p.reads, Weights: make([]Operand, len(p.in)), Scratch: p.scratch, Choice: p.choice}
+	plan := &Plan{Steps: p.steps, Reads: p.reads, Weights: make([]Operand, len(p.in)), Scratch: p.scratch, Choice: p.choice, Outside: p.outside}
 	for i, o := range p.in {
 		if !o.present || o.value.Const == nil {
 			continue

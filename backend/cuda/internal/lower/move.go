@@ -139,8 +139,12 @@ func gather(p *prep) (bool, error) {
 	}
 	outer, dim, inner := around(x.shape, axis)
 	size := x.dt.Size()
+	p.outside = func(index int64) error {
+		_, err := ops.WrapIndex(index, dim)
+		return err
+	}
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Gather(size, isWide, int64(outer), int32(dim), int32(index.n), int32(inner), c.In[0], c.In[1], c.Out[0])
+		return p.host.Kernels().Gather(size, isWide, int64(outer), int32(dim), int32(index.n), int32(inner), c.In[0], c.In[1], c.Out[0], c.Status, c.Launch)
 	}, 0, 1)
 	return true, nil
 }
