@@ -189,7 +189,7 @@ func (t *comparison) graph(m *Model, sched string) (*ssa.Graph, error) {
 		how.schedule = sched
 		g, err := m.lower(t.ctx, &how)
 		t.graphs[sched] = g
-		return g, withCause(t.ctx, err)
+		return g, rescue.WithCause(t.ctx, err)
 	}
 	g, best, err := m.foldedGraph(t.ctx, &t.c, sched, t.co.Folded)
 	if err != nil {
@@ -289,7 +289,7 @@ func (t *comparison) timed(row PlanRow, fill func(ctx context.Context, row *Plan
 	row.Err = fill(ctx, &row)
 	cancel()
 	t.rows = append(t.rows, row)
-	return withCause(t.ctx, t.ctx.Err())
+	return rescue.WithCause(t.ctx, t.ctx.Err())
 }
 
 // unshared adds the row in which every tensor, views and in-place results included, has memory of its own. The bound of the
@@ -388,7 +388,7 @@ func (t *comparison) others(g *ssa.Graph, sched string) error {
 // search for an order says, nil for orders that are not searched for, and where there is one order only. shown, if set, is given the
 // graph before it is ordered.
 func (m *Model) foldedGraph(ctx context.Context, c *config, sched string, shown func(*ssa.Graph)) (g *ssa.Graph, best *schedule.Result, err error) {
-	defer func() { err = withCause(ctx, err) }()
+	defer func() { err = rescue.WithCause(ctx, err) }()
 	ctx = c.memory.In(ctx)
 	bound, err := m.bind(ctx, c)
 	if err != nil {
@@ -437,7 +437,7 @@ func (t *comparison) lowered(how config, sched string) (*ssa.Graph, map[*ssa.Nod
 	how.schedule, how.dump = sched, nil
 	g, err := t.model.lower(t.ctx, &how)
 	if err != nil {
-		return nil, nil, withCause(t.ctx, err)
+		return nil, nil, rescue.WithCause(t.ctx, err)
 	}
 	spaces := program.Workspaces(t.ctx, g, t.device, how.threads, how.memory)
 	t.scratch = largest(spaces)
@@ -461,7 +461,7 @@ func planProblem(ctx context.Context, g *ssa.Graph, c *config, spaces map[*ssa.N
 	}
 	st, err := inplace.State(ctx, g, lo, fo)
 	if err != nil {
-		return placing{}, PlanRow{}, withCause(ctx, err)
+		return placing{}, PlanRow{}, rescue.WithCause(ctx, err)
 	}
 	row := PlanRow{LoopCopyBytes: st.Timeline.CopiesPerTrip(), Dynamic: st.Timeline.Dynamic(), InPlace: !c.noInPlace, copyViews: c.copyViews, parallelSafe: c.parallelSafe}
 	return placing{Problem: st.Problem, verify: func(s *planner.Solution) (bool, error) {

@@ -47,7 +47,7 @@ func (m *Model) Compile(ctx context.Context, opts ...Option) (*Program, error) {
 }
 
 func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
-	defer func() { err = withCause(ctx, err) }()
+	defer func() { err = rescue.WithCause(ctx, err) }()
 	start := time.Now()
 	ctx = c.memory.In(ctx)
 	c.weights = m.weights()
@@ -410,7 +410,7 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Va
 		return nil, errNilContext
 	}
 	out, err := s.guarded(ctx, inputs, s.s.Run)
-	return out, withCause(ctx, err)
+	return out, rescue.WithCause(ctx, err)
 }
 
 // guarded runs while the files are watched.
@@ -468,7 +468,7 @@ func (s *Session) runValues(ctx context.Context, inputs map[string]ndarray.Value
 		return run(ctx, s.args)
 	})
 	if err != nil {
-		return nil, withCause(ctx, err)
+		return nil, rescue.WithCause(ctx, err)
 	}
 	res := make(map[string]ndarray.Value, len(out))
 	for i, name := range s.p.outputs {

@@ -22,7 +22,7 @@ func (m *Model) Extend(ctx context.Context, edit func(*ssa.Graph) error, opts ..
 		c := newConfig(opts)
 		bound, err := m.bind(c.memory.In(ctx), &c)
 		if err != nil {
-			return nil, withCause(ctx, err)
+			return nil, rescue.WithCause(ctx, err)
 		}
 		bound.OutputNames = nil
 		if err := nameResults(bound.Graph, m.module.OutputName); err != nil {

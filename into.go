@@ -49,12 +49,15 @@ func (s *Session) RunInto(ctx context.Context, inputs map[string]ndarray.Value, 
 	if err := s.p.buffers(s.into, buffers); err != nil {
 		return err
 	}
-	return withCause(ctx, s.runInto(ctx, inputs))
+	return rescue.WithCause(ctx, s.runInto(ctx, inputs))
 }
 
 // runInto runs while the files are watched, as [Session.guarded] does; it allocates nothing.
 func (s *Session) runInto(ctx context.Context, inputs map[string]ndarray.Value) (err error) {
 	defer s.p.life.guard(debug.SetPanicOnFault(true), (*files).checkNow, &err)
+	if ctx == nil {
+		return errNilContext
+	}
 	if err := s.p.arguments(s.args, inputs); err != nil {
 		return err
 	}

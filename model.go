@@ -57,23 +57,12 @@ func Open(path string, opts ...Option) (_ *Model, err error) {
 func newModel(o onnximport.Options, opts []Option) func(*ssa.Module, error) (*Model, error) {
 	return func(m *ssa.Module, err error) (*Model, error) {
 		if err != nil {
-			return nil, withCause(o.Context, err)
+			return nil, rescue.WithCause(o.Context, err)
 		}
 		out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), true), weights: sync.OnceValue(cpu.NewWeights), constants: program.NewConstants()}
 		out.kept.most = newConfig(opts).programs
 		return out, nil
 	}
-}
-
-// withCause adds the cause of a context's end to an error that the end led to.
-func withCause(ctx context.Context, err error) error {
-	if err == nil || ctx == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
-		return err
-	}
-	if cause := context.Cause(ctx); !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
 }
 
 // OpenLenient opens a model for inspection: nodes that can not be imported stay
@@ -206,7 +195,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 	r := &OptimizeReport{}
 	o, err := usingContext(ctx, m.lifetime(), func() (*Model, error) { return m.optimize(ctx, newConfig(opts), r) })
 	if err != nil {
-		return nil, nil, withCause(ctx, err)
+		return nil, nil, rescue.WithCause(ctx, err)
 	}
 	return o, r, nil
 }
@@ -304,7 +293,7 @@ func (m *Model) CheckPortable(ctx context.Context) (err error) {
 		}
 		return struct{}{}, err
 	})
-	return withCause(ctx, err)
+	return rescue.WithCause(ctx, err)
 }
 
 // checkFolded is [ops.CheckBranches] for a copy in which all branches are folded, and those of a known condition inlined. What
@@ -388,7 +377,7 @@ func (m *Model) Save(path string, o SaveOptions) error {
 		}
 		return struct{}{}, onnxexport.Save(m.module, path, onnxexport.Options{Context: ctx, External: o.External, Metadata: o.Metadata, Check: m.life.share.files.check})
 	})
-	return withCause(o.Context, err)
+	return rescue.WithCause(o.Context, err)
 }
 
 // RunValues compiles the model for the shapes of the inputs, unless it did before, and runs it once.

@@ -356,7 +356,7 @@ func WithExternalData(files map[string][]byte) Option {
 }
 
 // WithBackend chooses what computes the nodes: "cpu" (the default), "reference", or one of a package that the program
-// imports, such as "gorgonia" of backend/gorgonia; see [Backends].
+// imports: "gorgonia" of backend/gorgonia, "cuda" and "cuda-sim" of backend/cuda; see [Backends].
 func WithBackend(name string) Option { return func(c *config) { c.backend = name } }
 
 // Aim is what kernels are chosen for.

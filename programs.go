@@ -118,7 +118,7 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 			return using(m.life, func() (*Program, error) { return m.compile(ctx, c) })
 		}
 	})
-	return p, withCause(ctx, err)
+	return p, rescue.WithCause(ctx, err)
 }
 
 // shapesKey is the shapes of a set of inputs.

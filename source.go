@@ -28,7 +28,7 @@ func OpenFS(fsys fs.FS, name string, opts ...Option) (_ *Model, err error) {
 	}
 	data, err := c.readFS(fsys, name, maxModelBytes)
 	if err != nil {
-		return nil, withCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
+		return nil, rescue.WithCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
 	}
 	o, err := importOptions(false, opts)
 	if err != nil {
@@ -49,7 +49,7 @@ func Read(r io.Reader, opts ...Option) (_ *Model, err error) {
 	c := newConfig(opts)
 	data, err := onnxwire.ReadAll(c.memory, endWith(c.ctx, rescue.Reader(r)), "the model", 0, maxModelBytes)
 	if err != nil {
-		return nil, withCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
+		return nil, rescue.WithCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
 	}
 	return Parse(data, opts...)
 }

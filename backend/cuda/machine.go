@@ -96,7 +96,7 @@ func (g *gate) enter(ctx context.Context) error {
 	case room <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 }
 
@@ -210,8 +210,8 @@ func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error) e
 	err := m.ask(ctx, f)
 	for pause := time.Millisecond; isFull(err) && pause < 100*time.Millisecond; pause *= 8 {
 		collectGarbage(pause)
-		if ended := context.Cause(ctx); ended != nil {
-			return ended
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		err = m.ask(ctx, f)
 	}

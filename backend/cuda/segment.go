@@ -186,7 +186,10 @@ func (s *segment) each(a *asking) error {
 			err = a.profiler.done(w)
 		}
 		if err != nil {
-			return errors.Join(err, a.ctx.Err())
+			if ended := a.ctx.Err(); !errors.Is(err, ended) {
+				err = errors.Join(err, ended)
+			}
+			return err
 		}
 	}
 	return nil

@@ -154,6 +154,14 @@ func (t *Tensor) Shape() []int {
 	return slices.Clone(t.shadow.Shape)
 }
 
+// String is the type, as float32[4,4].
+func (t *Tensor) String() string {
+	if t == nil {
+		return "nil"
+	}
+	return t.shadow.String()
+}
+
 // claim takes the tensor for a run or a call.
 func (t *Tensor) claim(name string) error {
 	if t == nil || t.machine == nil {
@@ -181,6 +189,7 @@ func (t *Tensor) release() {
 // Set copies an array of the host to the tensor.
 func (t *Tensor) Set(ctx context.Context, a *ndarray.Array) (err error) {
 	defer rescue.Into(&err)
+	defer func() { err = rescue.WithCause(ctx, err) }()
 	if err := t.claim(""); err != nil {
 		return err
 	}
@@ -206,12 +215,13 @@ func ended(ctx context.Context) error {
 	if ctx == nil {
 		return &TensorError{Reason: "the context is nil"}
 	}
-	return context.Cause(ctx)
+	return ctx.Err()
 }
 
 // Get is a copy of the tensor on the host.
 func (t *Tensor) Get(ctx context.Context) (_ *ndarray.Array, err error) {
 	defer rescue.Into(&err)
+	defer func() { err = rescue.WithCause(ctx, err) }()
 	if err := t.claim(""); err != nil {
 		return nil, err
 	}
@@ -245,8 +255,8 @@ func (t *Tensor) Close() (err error) {
 }
 
 // RunInto is [berth.Session.RunInto] for inputs and results on the device of the session: values are arrays of the host or [Tensor]s. A
-// result is copied into its tensor on the device, and one that has no buffer is not copied at all. After a run that fails, tensors that
-// were buffers have no value.
+// result is copied into its tensor on the device, and one that has no buffer is not copied at all. After a run that has begun and fails,
+// tensors that were buffers have no value; a call that is refused, as for its inputs, changes none.
 //
 // Errors: those of [berth.Session.RunInto], where types and shapes do not fit, and [TensorError].
 func RunInto(ctx context.Context, s *berth.Session, inputs, buffers map[string]ndarray.Value) (err error) {
@@ -283,7 +293,13 @@ func RunInto(ctx context.Context, s *berth.Session, inputs, buffers map[string]n
 			return &TensorError{name, "a buffer is an array or a tensor, got " + ndarray.Describe(v)}
 		}
 	}
+	if err := ended(ctx); err != nil {
+		return rescue.WithCause(ctx, err)
+	}
 	err = s.RunInto(ctx, in, out)
+	if isRefused(err) {
+		return err
+	}
 	for _, t := range made {
 		t.hasValue = err == nil
 	}
@@ -291,6 +307,12 @@ func RunInto(ctx context.Context, s *berth.Session, inputs, buffers map[string]n
 		t.isLeft.Store(t.isLeft.Load() || err != nil)
 	}
 	return err
+}
+
+// isRefused reports errors of runs that have not begun.
+func isRefused(err error) bool {
+	var input *berth.InputError
+	return errors.As(err, &input) || errors.Is(err, berth.ErrClosed) || errors.Is(err, berth.ErrSessionInUse)
 }
 
 // claims are the tensors of a run, each claimed once.

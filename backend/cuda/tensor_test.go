@@ -1,8 +1,12 @@
 package cuda
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,6 +190,77 @@ func TestTensorErrors(t *testing.T) {
 	var full *MemoryError
 	_, err = NewTensor(s, ndarray.Float32, 1<<20, 1<<20)
 	require.ErrorAs(t, err, &full)
+}
+
+// TestRefused: a call that is refused leaves tensors as they are.
+func TestRefused(t *testing.T) {
+	counting()
+	s := sessionOn(t, modelOf(t, onDeviceAlone), countingName)
+	x, err := NewTensor(s, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	want := wave(1, 4, 4)
+	require.NoError(t, x.Set(t.Context(), want))
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	var input *berth.InputError
+	require.ErrorAs(t, RunInto(t.Context(), s, values{"x": wave(1, 4, 5)}, values{"y": x}), &input)
+	require.ErrorAs(t, RunInto(t.Context(), s, values{"q": want}, values{"y": x}), &input)
+	require.ErrorIs(t, RunInto(over, s, values{"x": want}, values{"y": x}), context.Canceled)
+	require.ErrorContains(t, RunInto(nil, s, values{"x": want}, values{"y": x}), "the context is nil")
+	got, err := x.Get(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, want.Data, got.Data)
+	assert.Equal(t, "float32[4,4]", fmt.Sprint(x))
+	require.ErrorContains(t, s.RunInto(nil, values{"x": want}, nil), "the context is nil")
+}
+
+// ending is a context that ends, with a cause, when it has been looked at some times.
+type ending struct {
+	context.Context
+	left atomic.Int64
+	end  context.CancelCauseFunc
+}
+
+var errEnough = errors.New("enough")
+
+func (c *ending) Err() error {
+	if c.left.Add(-1) < 0 {
+		c.end(errEnough)
+	}
+	return c.Context.Err()
+}
+
+// TestEndedAnywhere: wherever a context ends, the error has both that it did and why.
+func TestEndedAnywhere(t *testing.T) {
+	for _, name := range []string{countingName, promptName} {
+		counting()
+		prompt()
+		s := sessionOn(t, modelOf(t, onDeviceAlone), name)
+		x, err := NewTensor(s, ndarray.Float32, 4, 4)
+		require.NoError(t, err)
+		for looks, done := int64(0), false; !done; looks++ {
+			require.Less(t, looks, int64(1000))
+			inner, cancel := context.WithCancelCause(t.Context())
+			ctx := &ending{Context: inner, end: cancel}
+			for i, call := range []func() error{
+				func() error { return x.Set(ctx, wave(1, 4, 4)) },
+				func() error { return RunInto(ctx, s, values{"x": wave(1, 4, 4)}, values{"y": x}) },
+				func() error { _, err := s.RunValues(ctx, values{"x": wave(1, 4, 4)}); return err },
+				func() error { _, err := x.Get(ctx); return err },
+			} {
+				require.NoError(t, x.Set(t.Context(), wave(1, 4, 4)))
+				if ctx.left.Store(looks); inner.Err() != nil {
+					continue
+				}
+				if err := call(); err != nil {
+					require.ErrorIs(t, err, context.Canceled, "call %d after %d looks: %v", i, looks, err)
+					require.ErrorIs(t, err, errEnough, "call %d after %d looks: %v", i, looks, err)
+				}
+			}
+			done = inner.Err() == nil
+			cancel(nil)
+		}
+	}
 }
 
 // TestUnreachableTensor: the memory of a tensor that nobody has any more is given back.

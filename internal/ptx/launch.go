@@ -183,7 +183,7 @@ func (g *grid) work(ctx context.Context) (err error) {
 		}
 		b.run(i)
 		if b.isStopped && ctx.Err() != nil {
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 		if len(b.reports) > 0 {
 			g.lock.Lock()

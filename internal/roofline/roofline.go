@@ -78,7 +78,7 @@ func Measure(ctx context.Context, memory ndarray.Budget, threads int) (*Limits, 
 			s := &l.Memory[i]
 			for _, copies := range []bool{false, true} {
 				if ctx.Err() != nil {
-					return nil, context.Cause(ctx)
+					return nil, ctx.Err()
 				}
 				s.PerSecond = max(s.PerSecond, speed(x[:s.Set/4], threads, copies))
 			}

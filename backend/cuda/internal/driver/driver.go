@@ -427,7 +427,7 @@ func (e *event) Wait(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 }
 

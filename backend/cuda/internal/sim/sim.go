@@ -283,7 +283,7 @@ func (d *Device) Launch(l *device.Launch) error {
 			err = r.Err()
 		}
 		if err != nil && ctx.Err() != nil {
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 		if err != nil {
 			return &device.KernelError{Kernel: k.name, Err: err}
@@ -404,7 +404,7 @@ func (e *event) Record() error {
 
 // Wait does the work before the mark, if it has been left for later.
 func (e *event) Wait(ctx context.Context) error {
-	if err := context.Cause(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	return e.device.finish(e.behind)
