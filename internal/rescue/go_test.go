@@ -16,6 +16,8 @@ import (
 // ownGoroutines are the files and folders that start goroutines without [Go], and why these meet no mapped memory.
 var ownGoroutines = map[string]string{
 	"backend/cuda/internal/driver/driver.go": "waits for a device",
+	"backend/cuda/memory.go":                 "gives memory of a device back",
+	"backend/cuda/tensor.go":                 "gives memory of a device back",
 	"cmd/berth/inspect.go":                   "calls the facade, which guards itself",
 	"cmd/berth/progress.go":                  "prints",
 	"internal/livebytes/livebytes.go":        "collects garbage",
