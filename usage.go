@@ -67,6 +67,7 @@ func (m *Model) Stats() ModelStats {
 		var all ProgramStats
 		m.life.count(nil, &all)
 		s.Sessions, s.ArenaBytes, s.Runs = all.Sessions, all.ArenaBytes, all.Runs
+		s.IdleSessions = min(s.IdleSessions, s.Sessions) // some may have been dropped since they were counted
 	}
 	for _, b := range m.PackedBytes() {
 		s.PackedBytes += b
