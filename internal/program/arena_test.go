@@ -1,0 +1,85 @@
+package program
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// compileRelu is a program of one node, Relu of four elements.
+func compileRelu(t *testing.T) *Program {
+	t.Helper()
+	g, err := ssa.ParseGraph("graph \"s\" {\n  in %x: float32[4]\n  %y: float32[4] = Relu(%x)\n  out %y\n}")
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	p, err := Compile(context.Background(), g, Options{})
+	require.NoError(t, err)
+	return p
+}
+
+func TestSessionsShareAnArena(t *testing.T) {
+	ps := compileRelu(t)
+	large := compileHarbour(t, Options{})
+	a := NewArena()
+	s1, err := ps.NewSessionIn(a)
+	require.NoError(t, err)
+	_, err = large.NewSessionIn(a)
+	require.NoError(t, err)
+	assert.Equal(t, max(ps.ArenaBytes, large.ArenaBytes), a.Bytes(), "the largest, not the sum")
+	out, err := s1.Run(context.Background(), floats(-1, 2, -3, 4))
+	require.NoError(t, err)
+	assert.Equal(t, floats(0, 2, 0, 4), out, "a session made before the arena grew runs in the new memory")
+}
+
+// TestArenaInUse: a run waits for the arena until its context ends, and what a hook of a run calls in its arena is refused.
+func TestArenaInUse(t *testing.T) {
+	p := compileRelu(t)
+	for name, a := range map[string]*Arena{"made": NewArena(), "zero": {}} {
+		s, err := p.NewSessionIn(a)
+		require.NoError(t, err, name)
+		other, err := p.NewSessionIn(a)
+		require.NoError(t, err, name)
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		calls := 0
+		s.Observe = func(*Instr, []ndarray.Value) {
+			calls++
+			_, err := other.Run(context.Background(), floats(-1, 2, -3, 4))
+			assert.ErrorIs(t, err, ErrInUse)
+			_, err = p.NewSessionIn(a)
+			assert.ErrorIs(t, err, ErrInUse)
+			assert.Equal(t, p.ArenaBytes, a.Bytes())
+			elsewhere := make(chan error)
+			go func() {
+				_, err := other.Run(ended, floats(-1, 2, -3, 4))
+				elsewhere <- err
+			}()
+			assert.ErrorIs(t, <-elsewhere, context.Canceled)
+		}
+		_, err = s.Run(context.Background(), floats(-1, 2, -3, 4))
+		require.NoError(t, err, name)
+		assert.Equal(t, 1, calls)
+		_, err = other.Run(context.Background(), floats(-1, 2, -3, 4))
+		require.NoError(t, err, name)
+	}
+}
+
+// TestBuffersInSharedArena: a buffer in the memory of a shared arena is refused also by a session that has not seen it grow.
+func TestBuffersInSharedArena(t *testing.T) {
+	ps := compileRelu(t)
+	large := compileHarbour(t, Options{})
+	a := NewArena()
+	s, err := ps.NewSessionIn(a)
+	require.NoError(t, err)
+	_, err = large.NewSessionIn(a)
+	require.NoError(t, err)
+	var wrong *OutputError
+	inside := &ndarray.Array{DType: ndarray.Float32, Shape: []int{4}, Data: a.data[:16:16]}
+	require.ErrorAs(t, s.RunInto(context.Background(), floats(-1, 2, -3, 4), []*ndarray.Array{inside}), &wrong)
+}
