@@ -111,7 +111,7 @@ func (p *Process) ask(question map[string]any, answer any) error {
 	}
 	switch {
 	case p.ctx.Err() != nil:
-		return context.Cause(p.ctx)
+		return p.ctx.Err()
 	case err != nil:
 		p.Close() // and what it said last has arrived
 		return &Error{p.Python, fmt.Errorf("it ended without an answer%s", p.said.text())}
