@@ -4,15 +4,16 @@
 //
 //	nvrtc -library libnvrtc.so.12 -arch compute_70 kernels/*.cu
 //
-// Each file.cu becomes file.ptx beside it. The library is the wheel nvidia-cuda-nvrtc-cu12==12.1.105 of PyPI, an old one
+// Each file.cu becomes file.ptx beside it, and with -gzip file.ptx.gz as well. The library is the wheel nvidia-cuda-nvrtc-cu12==12.1.105 of PyPI, an old one
 // because drivers refuse PTX that is newer than they are: this one writes PTX 8.1.
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/tools/nvrtc/compiler"
@@ -21,14 +22,15 @@ import (
 func main() {
 	library := flag.String("library", os.Getenv("BERTH_NVRTC"), "the shared object of NVRTC (default: $BERTH_NVRTC)")
 	arch := flag.String("arch", "compute_70", "the virtual architecture to compile for")
+	packs := flag.Bool("gzip", false, "write the PTX compressed as well, to be embedded")
 	flag.Parse()
-	if err := run(*library, *arch, flag.Args()); err != nil {
+	if err := run(*library, *arch, *packs, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "nvrtc:", err)
 		os.Exit(1)
 	}
 }
 
-func run(library, arch string, files []string) error {
+func run(library, arch string, packs bool, files []string) error {
 	nvrtc, err := compiler.Open(library)
 	if err != nil {
 		return err
@@ -38,13 +40,35 @@ func run(library, arch string, files []string) error {
 		if err != nil {
 			return err
 		}
-		text, err := nvrtc.Compile(filepath.Base(name), string(source), arch)
+		text, err := nvrtc.Compile(name, string(source), arch)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(strings.TrimSuffix(name, ".cu")+".ptx", []byte(text), 0o644); err != nil {
+		name = strings.TrimSuffix(name, ".cu") + ".ptx"
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			return err
+		}
+		if packs {
+			if err := pack(name+".gz", text); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// pack writes a text compressed.
+func pack(name, text string) error {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write([]byte(text)); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(name, out.Bytes(), 0o644)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -78,9 +79,12 @@ func TestEntries(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, listed, len(entries))
 	for file, want := range entries {
-		text, err := files.ReadFile(file + ".ptx")
+		text, err := texts[file]()
 		require.NoError(t, err)
-		m, err := ptx.Parse(string(text))
+		committed, err := os.ReadFile(file + ".ptx")
+		require.NoError(t, err)
+		require.True(t, text == string(committed), "%s.ptx.gz is not %s.ptx: go generate", file, file)
+		m, err := ptx.Parse(text)
 		require.NoError(t, err)
 		p, err := ptx.Compile(m)
 		require.NoError(t, err)

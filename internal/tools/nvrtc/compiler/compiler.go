@@ -6,6 +6,7 @@ package compiler
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"regexp"
 
 	"github.com/ebitengine/purego"
@@ -42,15 +43,16 @@ func Open(library string) (*Compiler, error) {
 	return c, nil
 }
 
-// Compile compiles a file for a virtual architecture. What the compiler says about a faulty file is the error.
-func (c *Compiler) Compile(name, source, arch string) (string, error) {
-	var prog uintptr
+// Compile compiles a file for a virtual architecture; what it includes lies beside it. What the compiler says about a faulty file is the
+// error.
+func (c *Compiler) Compile(file, source, arch string) (string, error) {
+	name, prog := filepath.Base(file), uintptr(0)
 	if code := c.create(&prog, source, name, 0, 0, 0); code != 0 {
 		return "", fmt.Errorf("%s: nvrtcCreateProgram gives %d", name, code)
 	}
 	defer c.destroy(&prog)
 	var list []*byte
-	for _, option := range []string{"--gpu-architecture=" + arch, "--std=c++17", "--fmad=true"} {
+	for _, option := range []string{"--gpu-architecture=" + arch, "--std=c++17", "--fmad=true", "--include-path=" + filepath.Dir(file)} {
 		list = append(list, &append([]byte(option), 0)[0])
 	}
 	if code := c.compile(prog, int32(len(list)), list); code != 0 {

@@ -29,7 +29,7 @@ func TestCommitted(t *testing.T) {
 			require.NoError(t, err)
 			want, err := os.ReadFile(strings.TrimSuffix(name, ".cu") + ".ptx")
 			require.NoError(t, err, "go generate")
-			got, err := nvrtc.Compile(filepath.Base(name), string(source), "compute_70")
+			got, err := nvrtc.Compile(name, string(source), "compute_70")
 			require.NoError(t, err)
 			assert.Equal(t, string(want), got, "%s has changed, and its PTX has not: go generate", name)
 			files++
