@@ -94,6 +94,22 @@ func (t Type) IsStatic() bool {
 	return !slices.ContainsFunc(t.Shape, func(d Dim) bool { return !d.con() || d.n < 0 })
 }
 
+// Fits reports whether a shape has the rank and the known dimensions of t; any does if the rank is unknown.
+func (t Type) Fits(shape []int) bool {
+	if !t.Ranked {
+		return true
+	}
+	if len(t.Shape) != len(shape) {
+		return false
+	}
+	for i, d := range t.Shape {
+		if n, ok := d.Const(); ok && n != int64(shape[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // NumElems returns the product of the dimensions (unknown if the rank is).
 func (t Type) NumElems() Dim {
 	if !t.Ranked {

@@ -56,26 +56,13 @@ func (n *Node) fits(t tensor.Tensor) error {
 	}
 	switch given := t.Shape(); {
 	case o.whole != nil:
-		if dtypeOf(t.Dtype()) != o.whole.DType || o.whole.Ranked && !sameDims(o.whole.Shape, given) {
+		if dtypeOf(t.Dtype()) != o.whole.DType || !o.whole.Fits(given) {
 			return &berth.InputError{Name: n.name, Want: o.whole.String(), Got: fmt.Sprintf("a tensor of %s%v", t.Dtype(), []int(given))}
 		}
 	case !isPart(o.shape, given):
 		return &berth.InputError{Name: n.name, Want: fmt.Sprintf("a tensor with the dimensions %v in this order, perhaps with others between them", []int(o.shape)), Got: fmt.Sprintf("one of shape %v", []int(given))}
 	}
 	return nil
-}
-
-// sameDims reports whether a shape has the rank and the known dimensions of a type.
-func sameDims(dims []ssa.Dim, shape []int) bool {
-	if len(dims) != len(shape) {
-		return false
-	}
-	for i, d := range dims {
-		if k, ok := d.Const(); ok && k != int64(shape[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // isPart reports whether dimensions are among those of a shape, in the same order.

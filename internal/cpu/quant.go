@@ -106,10 +106,29 @@ func (p *prep) granularity() (g granularity, ok bool) {
 	return g, true
 }
 
-// quantize is QuantizeLinear to one Go type.
-type quantize[T small] struct {
+// scaledRows is QuantizeLinear or DequantizeLinear from elements of type X to ones of
+// type Y, with zero points of the integer type Z.
+type scaledRows[Y, X ndarray.Elem, Z small | int32] struct {
 	granularity
 	zero bool
+	row  func(dst []Y, src []X, scale float32, zero int32)
+}
+
+func (k *scaledRows[Y, X, Z]) tile(c *ops.Call, i, _ int) {
+	dst, src, scale := elems[Y](c.Out[0]), elems[X](c.In[0]), f32(c.In[1])
+	r0, r1, lo, hi := k.cut.tile(i)
+	for r := r0; r < r1; r++ {
+		zero := int32(0)
+		if k.zero {
+			zero = int32(elems[Z](c.In[2])[r%k.dim])
+		}
+		k.row(dst[r*k.inner+lo:r*k.inner+hi], src[r*k.inner+lo:r*k.inner+hi], scale[r%k.dim], zero)
+	}
+}
+
+// Choice says how it is computed.
+func (k *scaledRows[Y, X, Z]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "vectors over rows of one scale"}
 }
 
 func prepareQuantize(p *prep) (ops.Kernel, error) {
@@ -121,38 +140,19 @@ func prepareQuantize(p *prep) (ops.Kernel, error) {
 	}
 	switch out.dt {
 	case ndarray.Uint8:
-		return allTiles(g.tiles, &quantize[uint8]{g, p.has(2)}), nil
+		return quantizeTo[uint8](p, g), nil
 	case ndarray.Int8:
-		return allTiles(g.tiles, &quantize[int8]{g, p.has(2)}), nil
+		return quantizeTo[int8](p, g), nil
 	case ndarray.Uint16:
-		return allTiles(g.tiles, &quantize[uint16]{g, p.has(2)}), nil
+		return quantizeTo[uint16](p, g), nil
 	case ndarray.Int16:
-		return allTiles(g.tiles, &quantize[int16]{g, p.has(2)}), nil
+		return quantizeTo[int16](p, g), nil
 	}
 	return nil, nil
 }
 
-func (k *quantize[T]) tile(c *ops.Call, i, _ int) {
-	dst, src, scale := elems[T](c.Out[0]), f32(c.In[0]), f32(c.In[1])
-	r0, r1, lo, hi := k.cut.tile(i)
-	for r := r0; r < r1; r++ {
-		zero := int32(0)
-		if k.zero {
-			zero = int32(elems[T](c.In[2])[r%k.dim])
-		}
-		quantizeRow(dst[r*k.inner+lo:r*k.inner+hi], src[r*k.inner+lo:r*k.inner+hi], scale[r%k.dim], zero)
-	}
-}
-
-// Choice says how it is computed.
-func (k *quantize[T]) Choice() backend.Choice {
-	return backend.Choice{Algorithm: "vectors over rows of one scale"}
-}
-
-// dequantize is DequantizeLinear from one Go type.
-type dequantize[T small | int32] struct {
-	granularity
-	zero bool
+func quantizeTo[T small](p *prep, g granularity) ops.Kernel {
+	return allTiles(g.tiles, &scaledRows[T, float32, T]{g, p.has(2), quantizeRow[T]})
 }
 
 func prepareDequantize(p *prep) (ops.Kernel, error) {
@@ -163,48 +163,35 @@ func prepareDequantize(p *prep) (ops.Kernel, error) {
 	}
 	switch x.dt {
 	case ndarray.Uint8, ndarray.Uint4, ndarray.Uint2:
-		return allTiles(g.tiles, &dequantize[uint8]{g, p.has(2)}), nil
+		return dequantizeFrom[uint8](p, g), nil
 	case ndarray.Int8, ndarray.Int4, ndarray.Int2:
-		return allTiles(g.tiles, &dequantize[int8]{g, p.has(2)}), nil
+		return dequantizeFrom[int8](p, g), nil
 	case ndarray.Uint16:
-		return allTiles(g.tiles, &dequantize[uint16]{g, p.has(2)}), nil
+		return dequantizeFrom[uint16](p, g), nil
 	case ndarray.Int16:
-		return allTiles(g.tiles, &dequantize[int16]{g, p.has(2)}), nil
+		return dequantizeFrom[int16](p, g), nil
 	case ndarray.Int32:
-		return allTiles(g.tiles, &dequantize[int32]{g, p.has(2)}), nil
+		return dequantizeFrom[int32](p, g), nil
 	}
 	return nil, nil
 }
 
-func (k *dequantize[T]) tile(c *ops.Call, i, _ int) {
-	dst, src, scale := f32(c.Out[0]), elems[T](c.In[0]), f32(c.In[1])
-	r0, r1, lo, hi := k.cut.tile(i)
-	for r := r0; r < r1; r++ {
-		zero := int64(0)
-		if k.zero {
-			zero = int64(elems[T](c.In[2])[r%k.dim])
-		}
-		dequantizeRow(dst[r*k.inner+lo:r*k.inner+hi], src[r*k.inner+lo:r*k.inner+hi], scale[r%k.dim], zero)
-	}
-}
-
-// Choice says how it is computed.
-func (k *dequantize[T]) Choice() backend.Choice {
-	return backend.Choice{Algorithm: "vectors over rows of one scale"}
+func dequantizeFrom[T small | int32](p *prep, g granularity) ops.Kernel {
+	return allTiles(g.tiles, &scaledRows[float32, T, T]{g, p.has(2), dequantizeRow[T]})
 }
 
 // dequantizeRow is dst = (src − zero)·scale.
-func dequantizeRow[T small | int32](dst []float32, src []T, scale float32, zero int64) {
+func dequantizeRow[T small | int32](dst []float32, src []T, scale float32, zero int32) {
 	switch s := any(src).(type) {
 	case []uint8:
-		vec.Dequantize(dst, s, false, scale, int32(zero))
+		vec.Dequantize(dst, s, false, scale, zero)
 		return
 	case []int8:
-		vec.Dequantize(dst, ndarray.Bytes(s), true, scale, int32(zero))
+		vec.Dequantize(dst, ndarray.Bytes(s), true, scale, zero)
 		return
 	}
 	for j, v := range src {
-		dst[j] = float32(int64(v)-zero) * scale
+		dst[j] = float32(int64(v)-int64(zero)) * scale
 	}
 }
 

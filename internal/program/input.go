@@ -90,7 +90,7 @@ func mismatchTensor(t ssa.Type, a *ndarray.Array) string {
 	if a == nil {
 		return "a nil *ndarray.Array"
 	}
-	if t.Kind != ssa.KindUnknown && (t.Kind != ssa.KindTensor || a.DType != t.DType) || t.Ranked && !fitsShape(t.Shape, a.Shape) {
+	if t.Kind != ssa.KindUnknown && (t.Kind != ssa.KindTensor || a.DType != t.DType) || !t.Fits(a.Shape) {
 		return a.String()
 	}
 	if err := a.Check(); err != nil {
@@ -108,19 +108,6 @@ func CheckBounds(name string, t ssa.Type, a *ndarray.Array, bounds map[string]in
 		}
 	}
 	return nil
-}
-
-// fitsShape reports whether a shape has the rank and the known dimensions of a type.
-func fitsShape(dims []ssa.Dim, shape []int) bool {
-	if len(dims) != len(shape) {
-		return false
-	}
-	for i, d := range dims {
-		if n, ok := d.Const(); ok && n != int64(shape[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // checkInput checks input i, and that its symbolic dimensions are within their bounds and as long as those of the
