@@ -18,12 +18,12 @@ import (
 
 // What was compiled is found again by what it was compiled from: operators with their attributes, element types,
 // numbers, and of tensors their shapes and strides, which of them are the same, and how they meet the
-// destinations in memory. Addresses and elements are no part of it. Keys are exact, so there
-// are no collisions:
+// destinations in memory. Addresses and elements are no part of it. A key is exact and no beginning of another
+// one, since each part of it says what it is and how long, so there are no collisions:
 //
 //	key        node by node, each once, operands before their readers
 //	           leaf  its number among the sources; type, shape, strides when it is new
-//	           op    name, attributes, operands by their numbers
+//	           op    name, attributes, how many operands, and these by their numbers
 //	           dst   type, shape, strides, and for each source: apart, same or overlapping
 
 // Options are those of an [Engine]; zero values are defaults.
@@ -208,6 +208,7 @@ func (c *encoder) node(n *node) {
 		c.key = append(c.key, 'o', byte(n.dt))
 		c.text(n.op.name)
 		c.text(n.op.text)
+		c.number('(', len(n.in))
 	}
 	for _, x := range n.in {
 		at := -1
@@ -265,7 +266,7 @@ func (j job) check() error {
 	if j.dst == nil || j.src == nil {
 		return errNilValue
 	}
-	if err := firstError([]*node{j.dst, j.src}); err != nil {
+	if _, err := above(j.dst, j.src); err != nil {
 		return err
 	}
 	if _, err := broadcast(j.src.shape, j.dst.shape); err != nil {

@@ -47,8 +47,9 @@ func (e *AliasError) Error() string {
 	return fmt.Sprintf("elements of the destination of shape %v and strides %v share their memory: assign to a tensor without broadcasts", e.Shape, e.Strides)
 }
 
-// Errors of arguments that are missing.
+// Errors of arguments.
 var (
+	errTooDeep    = fmt.Errorf("the expression is more than %d operators deep: assign a part of it to a tensor, and read that", maxDepth)
 	errNilContext = errors.New("the context is nil")
 	errNilValue   = errors.New("an operand is nil, or the zero value")
 	errOtherModel = errors.New("an operand is an input or output of another model; models are extended, and run, one by one")

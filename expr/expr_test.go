@@ -95,6 +95,43 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// TestStructures: an engine tells expressions apart that differ in how their operands are divided among operators, 114 being
+// the number 57 and the mark of a source that was there before.
+func TestStructures(t *testing.T) {
+	x := filled(t, 1, 4)
+	nodes := []expr.Value[float32]{x, expr.Exp(x)}
+	for len(nodes) < 61 {
+		nodes = append(nodes, expr.Abs(nodes[len(nodes)-1]))
+	}
+	last := nodes[60]
+	one, three := func() expr.Expr[float32] { return expr.Sum(last) }, func() expr.Expr[float32] { return expr.Sum[float32](last, nodes[57], x) }
+	e := expr.NewEngine(expr.Options{})
+	for i, of := range []expr.Expr[float32]{expr.Concat[float32](0, last, one(), x.Reshape(4), three()), expr.Concat[float32](0, last, three(), one(), x.Reshape(4))} {
+		got, want := filled(t, 1, 16), filled(t, 1, 16)
+		require.NoError(t, e.Assign(t.Context(), expr.Into(got, of)))
+		require.NoError(t, expr.NewEngine(expr.Options{}).Assign(t.Context(), expr.Into(want, of)))
+		assert.Equal(t, want.Data(), got.Data(), "expression %d", i)
+	}
+	assert.Equal(t, 2, e.Plans())
+}
+
+// TestDepth: an expression of more nodes one upon the other than walks over it can follow is an error, whatever reads it.
+func TestDepth(t *testing.T) {
+	x := filled(t, 1, 4)
+	for name, next := range map[string]func(e expr.Expr[float32]) expr.Expr[float32]{
+		"elementwise": func(e expr.Expr[float32]) expr.Expr[float32] { return expr.Neg(e) },
+		"general":     func(e expr.Expr[float32]) expr.Expr[float32] { return expr.CumSum(e, 0) },
+		"views":       func(e expr.Expr[float32]) expr.Expr[float32] { return expr.Slice(e, expr.All) },
+	} {
+		e := expr.Neg(x)
+		for range 300_000 {
+			e = next(e)
+		}
+		assert.ErrorContains(t, e.Err(), "more than 100000 operators deep", name)
+		assert.ErrorContains(t, expr.Assign(t.Context(), x, e), "assign a part of it to a tensor", name)
+	}
+}
+
 // TestBatch runs assignments that read what others write.
 func TestBatch(t *testing.T) {
 	x, y, z := filled(t, 1, 64), filled(t, 1, 64), filled(t, 1, 64)

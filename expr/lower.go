@@ -91,7 +91,7 @@ func (l *lowering) newValue(n *node, v *view) (*ssa.Value, error) {
 	case n.op.each:
 		return l.operator(n, func(x *node) (*ssa.Value, error) { return l.value(x, v.ofOperand(x.shape, n.shape)) })
 	}
-	if in := inStages(n); in != nil && !l.portable {
+	if in := inStages(n); in != nil && in.err == nil && !l.portable {
 		x, err := l.value(in, nil)
 		if err != nil {
 			return nil, err

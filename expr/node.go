@@ -34,6 +34,7 @@ type node struct {
 	shape []int
 	in    []*node // of an operator: nil for an absent operand
 	err   error
+	depth int // how many nodes are on the longest way to an operand
 
 	op    *operator      // of an operator
 	view  *view          // of a view
@@ -80,22 +81,33 @@ func rowMajor(shape []int) []int {
 // failed is a node that reports an error.
 func failed(err error) *node { return &node{err: err} }
 
-// firstError is the first error of some nodes.
-func firstError(in []*node) error {
+// maxDepth is how deep expressions are: walks over them call themselves.
+const maxDepth = 100_000
+
+// above is the depth of a node over others, and their first error.
+func above(in ...*node) (depth int, err error) {
 	for _, n := range in {
-		if n != nil && n.err != nil {
-			return n.err
+		switch {
+		case n == nil:
+		case n.err != nil:
+			return 0, n.err
+		default:
+			depth = max(depth, n.depth+1)
 		}
 	}
-	return nil
+	if depth > maxDepth {
+		err = errTooDeep
+	}
+	return depth, err
 }
 
 // each makes a node of an elementwise operator, whose operands broadcast.
 func each(name string, dt ndarray.DType, attrs []ssa.Attr, in ...*node) *node {
-	if err := firstError(in); err != nil {
+	depth, err := above(in...)
+	if err != nil {
 		return failed(err)
 	}
-	n := &node{kind: applied, dt: dt, in: in, op: &operator{name: name, attrs: attrs, text: attrText(attrs), each: true}}
+	n := &node{kind: applied, dt: dt, in: in, depth: depth, op: &operator{name: name, attrs: attrs, text: attrText(attrs), each: true}}
 	n.shape = in[0].shape
 	for _, x := range in[1:] {
 		if x == nil || len(x.shape) == 0 || slices.Equal(x.shape, n.shape) {
@@ -134,10 +146,11 @@ func shapesOf(in []*node) [][]int {
 
 // general makes a node of any operator, whose result has the type that the operator's rule says.
 func general(name string, dt ndarray.DType, attrs []ssa.Attr, in ...*node) *node {
-	if err := firstError(in); err != nil {
+	depth, err := above(in...)
+	if err != nil {
 		return failed(err)
 	}
-	n := &node{kind: applied, dt: dt, in: in, op: &operator{name: name, attrs: attrs, text: attrText(attrs)}}
+	n := &node{kind: applied, dt: dt, in: in, depth: depth, op: &operator{name: name, attrs: attrs, text: attrText(attrs)}}
 	t, err := n.inferred()
 	if err != nil {
 		return failed(&TypeError{name, "", err})

@@ -302,7 +302,7 @@ func Apply[T Elem](name string, x ...Value[T]) Expr[T] {
 		}
 		return Expr[T]{general(name, dtypeOf[T](), nil, in...)}
 	}
-	if err := firstError(in); err != nil {
+	if _, err := above(in...); err != nil {
 		return Expr[T]{failed(err)}
 	}
 	args := make([]Expr[T], len(x))

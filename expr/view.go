@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -241,13 +242,11 @@ func broadcast(shape, to []int) (*view, error) {
 
 // look is a view of a node.
 func look(x *node, v *view, err error) *node {
-	switch {
-	case x.err != nil:
-		return x
-	case err != nil:
+	depth, wrong := above(x)
+	if err := cmp.Or(wrong, err); err != nil {
 		return failed(err)
 	}
-	return &node{kind: looked, dt: x.dt, shape: v.shape, in: []*node{x}, view: v}
+	return &node{kind: looked, dt: x.dt, shape: v.shape, in: []*node{x}, depth: depth, view: v}
 }
 
 // Slice is the part of a value that the ranges show, one for each leading dimension; it is computed
