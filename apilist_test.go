@@ -49,6 +49,8 @@ var apiFuncs = map[string]any{
 	"..WithContext":               berth.WithContext,
 	"..WithDataRoot":              berth.WithDataRoot,
 	"..WithLimits":                berth.WithLimits,
+	"..WithDevice":                berth.WithDevice,
+	"..WithDeviceMemory":          berth.WithDeviceMemory,
 	"..WithDim":                   berth.WithDim,
 	"..WithDump":                  berth.WithDump,
 	"..WithExternalData":          berth.WithExternalData,

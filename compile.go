@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -55,6 +56,9 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
 	g, err := m.lower(ctx, &c)
 	if err != nil {
 		return nil, err
@@ -88,6 +92,15 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	out.compile = time.Since(start)
 	m.made.add(out)
 	return out, nil
+}
+
+// ready opens the device, if the backend has any, so that its absence shows before all work.
+func (c *config) ready(ctx context.Context) error {
+	be, err := c.backendOf()
+	if d, ok := be.(backend.Remote); ok {
+		return d.Ready(ctx)
+	}
+	return err
 }
 
 // release drops copies of constants that the program does not read.

@@ -46,7 +46,8 @@ type config struct {
 	programs     int                                   // that the model keeps
 
 	weights  *cpu.Weights
-	conflict *OptionError // of an argument that is refused at once: a nil context, or two sizes of one input or dimension
+	conflict *OptionError // of an argument that is refused at once: a nil context, or two sizes of one input or dimension, or two devices
+	onDevice bool         // WithDevice is given
 }
 
 // compileOptions are what a program depends on besides its model and the bindings. They are
@@ -58,6 +59,8 @@ type compileOptions struct {
 	planner      string
 	schedule     string
 	backend      string
+	device       int
+	deviceMemory int64
 	check        bool
 	noPasses     bool
 	noInPlace    bool
@@ -129,6 +132,8 @@ func (c *config) validate() error {
 		return bad("WithIdleLimits", fmt.Sprintf("%+v", c.idle), "limits that are not negative")
 	case c.memory < 0:
 		return bad("WithMaxMemory", int64(c.memory), "a number of bytes, or 0 for the default")
+	case c.deviceMemory < 0:
+		return bad("WithDeviceMemory", c.deviceMemory, "a number of bytes, or 0 for all that the device has")
 	case c.accuracy > Strict:
 		return bad("WithAccuracy", c.accuracy, "Fast or Strict")
 	case c.optimizeFor > Memory:
@@ -359,6 +364,25 @@ func WithExternalData(files map[string][]byte) Option {
 // imports: "gorgonia" of backend/gorgonia, "cuda" and "cuda-sim" of backend/cuda; see [Backends].
 func WithBackend(name string) Option { return func(c *config) { c.backend = name } }
 
+// WithDevice chooses the device of a backend that has several, such as "cuda", by its number, counted from 0 as the driver lists them; the
+// default is the first. A number that there is no device of, two numbers, and any but 0 for a backend without devices, are an [OptionError];
+// the first of them wraps the backend's own error, which lists the devices.
+func WithDevice(index int) Option {
+	return func(c *config) {
+		if c.onDevice && c.device != index && c.conflict == nil {
+			c.conflict = &OptionError{Option: "WithDevice", Got: strconv.Itoa(index), Want: fmt.Sprintf("one device; another option says %d", c.device)}
+		}
+		c.device, c.onDevice = index, true
+	}
+}
+
+// WithDeviceMemory limits the memory that the process takes on the device of a backend such as "cuda", as [WithMaxMemory] does for that of
+// the host: weights, arenas with their workspaces, inputs and tensors of all sessions and programs count together, whatever limit they
+// have, but no code of kernels and no graphs, of which a driver does not tell the size. What would need more fails with the backend's own
+// error before it takes the memory, and a program that can never have a session before any of it is uploaded. A program and its sessions
+// keep the limit that they were compiled with. The default, and 0, is what the device has. Backends without devices take none.
+func WithDeviceMemory(bytes int64) Option { return func(c *config) { c.deviceMemory = bytes } }
+
 // Aim is what kernels are chosen for.
 type Aim uint8
 
@@ -472,6 +496,21 @@ func (c *config) plannerOf() (planner.Planner, error) {
 func Backends() []string { return append([]string{"cpu", "reference"}, backend.Names()...) }
 
 func (c *config) backendOf() (backend.Backend, error) {
+	be, err := c.backendNamed()
+	if err != nil {
+		return nil, err
+	}
+	remote, ok := be.(backend.Remote)
+	if ok {
+		err = remote.Use(c.device, c.deviceMemory)
+	}
+	if err != nil || !ok && c.device != 0 {
+		return nil, &OptionError{Option: "WithDevice", Got: strconv.Itoa(c.device), Want: "0: the backend " + c.backend + " has no devices", Err: err}
+	}
+	return be, nil
+}
+
+func (c *config) backendNamed() (backend.Backend, error) {
 	if c.backend == "reference" {
 		return backend.Reference{}, nil
 	}

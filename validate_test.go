@@ -43,7 +43,7 @@ func TestBadOptions(t *testing.T) {
 		{"WithShape", several(berth.WithShape("x", 2, 4), berth.WithShape("x", 3, 4))},
 		{"WithShape", several(berth.WithShape("q", 2, 4))}, {"WithShape", several(berth.WithShape("q", -1))}, {"WithDim", several(berth.WithDim("N", -1))},
 		{"WithoutPass", several(berth.WithoutPass("q"))}, {"WithPlanner", several(berth.WithPlanner("q"))}, {"WithSchedule", several(berth.WithSchedule("q"))},
-		{"WithContext", several(berth.WithContext(nil))},
+		{"WithContext", several(berth.WithContext(nil))}, {"WithDevice", several(berth.WithDevice(0), berth.WithDevice(1))}, {"WithDeviceMemory", several(berth.WithDeviceMemory(-1))},
 	} {
 		for name, use := range map[string]func() error{
 			"Compile":  func() error { _, err := m.Compile(t.Context(), c.opts...); return err },
@@ -63,6 +63,7 @@ func TestBadOptions(t *testing.T) {
 		option string
 		opts   []berth.Option
 	}{
+		{"WithDevice", several(berth.WithDevice(1))}, {"WithDevice", several(berth.WithBackend("reference"), berth.WithDevice(-1))},
 		{"WithStatesOverwritten", several(berth.WithStatesOverwritten())}, {"WithBound", several(berth.WithBound("q", 2))}, {"WithBound", several(berth.WithBound("N", 0))},
 		{"WithBound", several(berth.WithBound("N", 2), berth.WithDim("N", 3))}, {"WithBound", several(berth.WithBound("N", 2), berth.WithShape("x", 3, 4))},
 		{"WithState", several(berth.WithState("x", "q"))}, {"WithState", several(berth.WithDim("N", 2), berth.WithState("x", "y"), berth.WithState("x", "y"))},

@@ -82,8 +82,13 @@ type Backend interface {
 // Remote is a backend whose kernels compute in the memory of a device.
 type Remote interface {
 	Backend
+	// Use comes before all else: it says on which device, by its number, and how many bytes of it the process may take, 0 for no limit.
+	Use(device int, limit int64) error
 	// Ready says why kernels could not be prepared, for want of a device or of its memory; nil if nothing is wrong.
 	Ready(ctx context.Context) error
+	// Load puts the constants of a program on the device whose kernels have been prepared, or says that they do not fit with an arena of
+	// so many bytes, of which workspace is a part. Constants of kernels that are prepared later go there at once.
+	Load(ctx context.Context, arena, workspace int64) error
 	// Open takes memory of the device for a session: a counterpart of its arena, with the same offsets. Sessions whose arena is that of
 	// others take turns in one; shared is the same for all of them, and nil for a session with an arena of its own. Memory of the host that
 	// the session's copies need is asked of the budget.

@@ -13,12 +13,14 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"crypto/sha256"
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
-	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/driver"
@@ -39,36 +41,69 @@ const (
 
 var (
 	simulated = &machine{open: func() (device.Device, error) { return sim.New(sim.Options{}), nil }}
-	gpus      sync.Map // by index: *slot
+	attached  = &gpus{library: driver.Library}
 )
 
-// gpu is the machine of a GPU, opened when it is first used.
-func gpu(index int) *machine {
-	s, _ := gpus.LoadOrStore(index, &slot{open: func() (device.Device, error) { return driver.Open(driver.Library, index) }})
+// gpus are those of a driver.
+type gpus struct {
+	library string
+	slots   sync.Map // by number: *slot
+}
+
+// find is the machine of the GPU of a number. Nothing is kept for what is not there.
+func (g *gpus) find(index int) (*machine, error) {
+	if _, known := g.slots.Load(index); !known {
+		if err := driver.Find(g.library, index); err != nil {
+			return nil, err
+		}
+	}
+	return g.at(index), nil
+}
+
+// at is the machine of a number, whose GPU is opened when it is first used.
+func (g *gpus) at(index int) *machine {
+	s, _ := g.slots.LoadOrStore(index, &slot{open: func() (device.Device, error) { return driver.Open(g.library, index) }})
 	return s.(*slot).machine()
 }
 
-func init() {
-	backend.Register(Name, func(fast backend.Backend) backend.Backend { return newOn(Name, gpu(0), fast) })
-	backend.Register(SimName, func(fast backend.Backend) backend.Backend { return newOn(SimName, simulated, fast) })
+// newOnFirst is a backend on the first GPU, unless it is told another number.
+func (g *gpus) newOnFirst(fast backend.Backend) backend.Backend {
+	e := newOn(Name, g.at(0), fast)
+	e.others = g.find
+	return e
 }
 
-// WithDevice is berth.WithBackend for the GPU of a number, counted from 0 as the driver lists them; the backend "cuda" is the first one.
-// A number that no GPU has is a [NoDeviceError] of compiling. The backend gets the name "cuda:" and the number.
-func WithDevice(index int) berth.Option {
-	name := fmt.Sprintf("%s:%d", Name, index)
-	backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, gpu(index), fast) })
-	return berth.WithBackend(name)
+func init() {
+	backend.Register(Name, attached.newOnFirst)
+	backend.Register(SimName, func(fast backend.Backend) backend.Backend { return newOn(SimName, simulated, fast) })
 }
 
 // executor prepares the nodes of one program.
 type executor struct {
 	name    string
 	machine *machine
+	others  func(index int) (*machine, error) // by number; nil if there is one device
 	fast    backend.Backend
+	limit   int64 // of device memory that the process takes; 0: none
 
 	lock   sync.Mutex
 	failed error // what kept a node from being prepared for the device, for Ready
+	needs  needs
+
+	isLoaded atomic.Bool // constants are uploaded when their nodes are prepared
+}
+
+// needs are the constants of a program before it is known whether it fits: those of nodes that are prepared before Load.
+type needs struct {
+	weights map[content]need
+	bytes   int64
+	full    *MemoryError // why memory for one of them is not to be had
+}
+
+// need is a constant, and where it will be; nil if there is no room.
+type need struct {
+	constant *ssa.Constant
+	weight   *weight
 }
 
 func newOn(name string, m *machine, fast backend.Backend) *executor {
@@ -80,6 +115,23 @@ func newOn(name string, m *machine, fast backend.Backend) *executor {
 
 // Name is the name that the backend is registered by.
 func (e *executor) Name() string { return e.name }
+
+// Use sets the number of the device, and how many bytes the process may take on it.
+func (e *executor) Use(index int, limit int64) (err error) {
+	defer rescue.Into(&err)
+	e.limit = limit
+	switch {
+	case index == 0:
+		return nil
+	case e.others == nil:
+		return &NoDeviceError{Index: index, Devices: []string{e.name}}
+	}
+	m, err := e.others(index)
+	if err == nil {
+		e.machine = m
+	}
+	return err
+}
 
 // Ready opens the device, and says what kept nodes from being prepared.
 func (e *executor) Ready(ctx context.Context) (err error) {
@@ -98,7 +150,7 @@ func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ bac
 	if err := e.machine.ready(ctx); err != nil {
 		return backend.Prepared{}, &refusal{err}
 	}
-	h := &holder{machine: e.machine, node: n}
+	h := &holder{executor: e, machine: e.machine, node: n}
 	plan, err := lower.Node(ctx, n, h)
 	if err != nil {
 		e.lock.Lock()
@@ -109,7 +161,7 @@ func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ bac
 	if plan == nil {
 		return e.fast.Prepare(ctx, n, threads)
 	}
-	k := &kernel{plan: plan, machine: e.machine, holds: h.list}
+	k := &kernel{plan: plan, machine: e.machine, holds: h.list, bytes: h.bytes}
 	return backend.Prepared{Kernel: k, Scratch: plan.Scratch, Absorbed: plan.Absorbed, Tables: h.bytes}, nil
 }
 
@@ -133,10 +185,11 @@ func (e *executor) Groups(n *ssa.Node) bool { return lower.Groups(n) }
 
 // holder collects what a kernel has on the device, for as long as the kernel is kept.
 type holder struct {
-	machine *machine
-	node    *ssa.Node
-	list    []any // weights and emitted kernels
-	bytes   int64 // of what was made for the node: tables and modules, but no operand of it
+	executor *executor
+	machine  *machine
+	node     *ssa.Node
+	list     []any // weights and emitted kernels
+	bytes    int64 // of what was made for the node: tables and modules, but no operand of it
 }
 
 // Kernels are those that were compiled ahead.
@@ -152,9 +205,13 @@ func (h *holder) Emitted(ctx context.Context, text, name string) (device.Kernel,
 	return k.kernel, nil
 }
 
-// Weight uploads a constant.
+// Weight takes memory for a constant.
 func (h *holder) Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, error) {
-	w, err := h.machine.weight(ctx, c)
+	a, err := c.ArrayIn(ndarray.BudgetOf(ctx))
+	if err != nil {
+		return kernels.Operand{}, err
+	}
+	w, err := h.executor.weight(ctx, c, content(sha256.Sum256(a.Data)), int64(len(a.Data)))
 	if err != nil {
 		return kernels.Operand{}, err
 	}
@@ -165,10 +222,84 @@ func (h *holder) Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, 
 	return w.at, nil
 }
 
+// weight is where a constant is or will be. Where there is no room for it, Load will say so: what else the program needs is not known yet.
+func (e *executor) weight(ctx context.Context, c *ssa.Constant, key content, bytes int64) (*weight, error) {
+	if e.isLoaded.Load() {
+		w, err := e.machine.weight(ctx, key, bytes, e.limit)
+		if err != nil {
+			return nil, err
+		}
+		return w, e.machine.load(ctx, w, c)
+	}
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	if known, ok := e.needs.weights[key]; ok {
+		return cmp.Or(known.weight, lacking(bytes)), nil
+	}
+	var w *weight
+	if e.needs.full == nil {
+		var err error
+		if w, err = e.machine.weight(ctx, key, bytes, e.limit); err != nil && !errors.As(err, &e.needs.full) {
+			return nil, err
+		}
+	}
+	if e.needs.weights == nil {
+		e.needs.weights = map[content]need{}
+	}
+	e.needs.weights[key] = need{c, w}
+	e.needs.bytes += bytes
+	return cmp.Or(w, lacking(bytes)), nil
+}
+
+// lacking stands for a weight that there is no room for; no program runs with it.
+func lacking(bytes int64) *weight { return &weight{at: kernels.Operand{Base: 1, Bytes: bytes}} }
+
+// Load uploads the constants of a program whose sessions have an arena of some bytes, if both fit.
+func (e *executor) Load(ctx context.Context, arena, workspace int64) (err error) {
+	defer rescue.Into(&err)
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	if err := e.fits(ctx, arena, workspace); err != nil {
+		return err
+	}
+	for _, n := range e.needs.weights {
+		if err := e.machine.load(ctx, n.weight, n.constant); err != nil {
+			return err
+		}
+	}
+	e.needs = needs{}
+	e.isLoaded.Store(true)
+	return nil
+}
+
+// fits is the error of a program that can never have a session, or whose weights have no room beside what else is there.
+func (e *executor) fits(ctx context.Context, arena, workspace int64) error {
+	full := MemoryError{What: "a program", Want: e.needs.bytes + arena, Weights: e.needs.bytes, Arena: arena, Workspace: workspace}
+	err := e.machine.ask(ctx, func(d device.Device) (err error) {
+		full.Free, full.Total, err = d.Memory()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if have := e.needs.full; have != nil {
+		full.Limit, full.Used = have.Limit, have.Used
+		return &full
+	}
+	if e.limit > 0 && full.Want > e.limit {
+		full.Limit, full.Used = e.limit, e.machine.used.Load()-e.needs.bytes
+		return &full
+	}
+	if full.Want > full.Total {
+		return &full
+	}
+	return nil
+}
+
 // Open allocates the counterpart of an arena.
 func (e *executor) Open(arena []byte, shared any, budget ndarray.Budget) (_ backend.Memory, err error) {
 	defer rescue.Into(&err)
-	return newMemory(e.machine, arena, shared, budget)
+	return newMemory(e.machine, arena, shared, budget, e.limit)
 }
 
 // kernel is a node on the device.
@@ -176,6 +307,7 @@ type kernel struct {
 	plan    *lower.Plan
 	machine *machine
 	holds   []any // weights and emitted kernels, which go with the kernel
+	bytes   int64 // of tables and modules
 }
 
 // Choice says that the node is on the device, and what was chosen there.

@@ -5,6 +5,7 @@ package cuda
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -113,7 +114,7 @@ func TestLost(t *testing.T) {
 		s, err := p.NewSession()
 		require.NoError(t, err)
 		other := sessionOn(t, m, name)
-		x, err := NewTensor(s, ndarray.Float32, 4, 4)
+		x, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
 		require.NoError(t, err)
 		for range c.runs {
 			_, err = s.RunValues(t.Context(), in)
@@ -146,6 +147,50 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestDevices: a GPU is chosen by its number; one that is not there is an error before all work, which lists those that are, and leaves nothing.
+func TestDevices(t *testing.T) {
+	stub := drivertest.Build(t)
+	const name = "cuda-test-devices"
+	all := &gpus{library: stub.Library}
+	backend.Register(name, all.newOnFirst)
+	m := modelOf(t, onDeviceAlone)
+	known := func() (n int) {
+		all.slots.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	_, err := m.Compile(t.Context(), berth.WithBackend(name))
+	require.NoError(t, err)
+	for _, index := range []int{-1, 2, 1 << 20, math.MaxInt, math.MinInt} {
+		_, err := m.Compile(t.Context(), berth.WithBackend(name), berth.WithDevice(index))
+		var option *berth.OptionError
+		require.ErrorAs(t, err, &option)
+		assert.Equal(t, []string{"WithDevice", fmt.Sprint(index)}, []string{option.Option, option.Got})
+		var none *NoDeviceError
+		require.ErrorAs(t, err, &none)
+		assert.Equal(t, NoDeviceError{Index: index, Devices: []string{"Stub 40", "Stub 41"}}, *none)
+		assert.ErrorContains(t, err, "0: Stub 40, 1: Stub 41")
+	}
+	assert.Equal(t, 1, known(), "only the first is kept")
+	p, err := m.Compile(t.Context(), berth.WithBackend(name), berth.WithDevice(1), berth.WithDevice(1))
+	require.NoError(t, err)
+	assert.Equal(t, 2, known())
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	profile, err := MeasureRuns(t.Context(), s, []ndarray.Value{wave(1, 4, 4)}, 1)
+	require.NoError(t, err)
+	assert.Equal(t, "Stub 41", profile.Device)
+	var none *NoDeviceError
+	_, err = m.Compile(t.Context(), berth.WithBackend(SimName), berth.WithDevice(1))
+	require.ErrorAs(t, err, &none)
+	assert.Equal(t, []string{SimName}, none.Devices)
+	var missing *NoDriverError
+	backend.Register(name, (&gpus{library: "libcuda-that-nobody-has.so"}).newOnFirst)
+	for _, index := range []int{0, 1} {
+		_, err = m.Compile(t.Context(), berth.WithBackend(name), berth.WithDevice(index))
+		require.ErrorAs(t, err, &missing)
+	}
+}
+
 // TestWaits: while a session waits for the device others ask for work, and record graphs; and a run that ends early hinders nobody.
 func TestWaits(t *testing.T) {
 	stub := drivertest.Build(t)
@@ -164,7 +209,7 @@ func TestWaits(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		cancel()
 	}
-	x, err := NewTensor(a, ndarray.Float32, 4, 4)
+	x, err := NewTensor(t.Context(), a, ndarray.Float32, 4, 4)
 	require.NoError(t, err)
 	require.NoError(t, x.Close())
 	stub.Hold(0)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -27,6 +28,9 @@ type machine struct {
 	lock     gate                            // of the device
 	dev      device.Device                   // nil until it is open
 	set      *kernels.Set
+	sizes    map[device.Pointer]int64 // of all that is allocated; under lock, as the next
+	used     atomic.Int64             // the sum of them
+	ferry    ferry
 
 	known   sync.Mutex // of what follows
 	emitted map[content]weak.Pointer[emitted]
@@ -106,8 +110,14 @@ type content [sha256.Size]byte
 // emitted is a kernel on the device, for as long as a kernel of a program holds it.
 type emitted struct{ kernel device.Kernel }
 
-// weight is a constant on the device, for as long as a kernel of a program holds it.
-type weight struct{ at kernels.Operand }
+// weight is a constant on the device, for as long as a kernel of a program holds it. It has its elements when a program that reads it has
+// been compiled: until then it is not known whether the program fits.
+type weight struct {
+	at       kernels.Operand
+	loading  gate // of what follows
+	isLoaded bool
+	isLeft   *atomic.Bool // by an upload that its context has ended, and that may go on
+}
 
 // ready opens the device at the first call, and at later ones where it could not be opened.
 func (m *machine) ready(ctx context.Context) error {
@@ -130,7 +140,7 @@ func (m *machine) ready(ctx context.Context) error {
 	defer m.known.Unlock()
 	m.emitted, m.weights = map[content]weak.Pointer[emitted]{}, map[content]weak.Pointer[weight]{}
 	m.tensors, m.arenas = map[uintptr]weak.Pointer[Tensor]{}, map[any]*arena{}
-	m.dev, m.set = dev, set
+	m.dev, m.set, m.sizes = dev, set, map[device.Pointer]int64{}
 	return nil
 }
 
@@ -170,6 +180,39 @@ func (m *machine) ask(ctx context.Context, f func(d device.Device) error) error 
 	return m.note(f(m.dev))
 }
 
+// askLong is ask for a call that may take the driver long. Where ctx ends before it, the call goes on without the caller, and undo gives
+// back what it has made.
+func (m *machine) askLong(ctx context.Context, f func(d device.Device) error, undo func(d device.Device)) error {
+	if ctx.Done() == nil {
+		return m.ask(ctx, f)
+	}
+	if err := m.enter(ctx); err != nil {
+		return err
+	}
+	done := make(chan error)
+	rescue.Go(func() {
+		defer m.lock.Unlock()
+		call := func() (err error) {
+			defer rescue.Into(&err)
+			return m.note(f(m.dev))
+		}
+		err := call()
+		select {
+		case done <- err:
+		case <-ctx.Done():
+			if err == nil {
+				undo(m.dev)
+			}
+		}
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // giveBack is ask for what is given back. A device that is lost has done so.
 func (m *machine) giveBack(f func(d device.Device) error) { _ = m.ask(context.Background(), f) }
 
@@ -192,28 +235,43 @@ func (m *machine) wait(ctx context.Context) error {
 	return err
 }
 
-// alloc takes memory of the device. Where there is too little, what the collector finds unused is given back, and it is asked for again.
-func (m *machine) alloc(ctx context.Context, what string, bytes int64) (device.Pointer, error) {
+// alloc takes memory of the device, within a limit of all that is taken there; 0 is none. Where there is too little, what the collector
+// finds unused is given back, and it is asked for again.
+func (m *machine) alloc(ctx context.Context, what string, bytes, limit int64) (device.Pointer, error) {
 	var at device.Pointer
+	bytes = max(bytes, 1)
 	err := m.withRoom(ctx, func(d device.Device) (err error) {
-		at, err = d.Alloc(max(bytes, 1))
+		if used := m.used.Load(); limit > 0 && bytes > limit-used {
+			return &MemoryError{What: what, Want: bytes, Limit: limit, Used: used}
+		}
+		if at, err = d.Alloc(bytes); err == nil {
+			m.sizes[at] = bytes
+			m.used.Add(bytes)
+		}
 		return err
-	})
+	}, func(d device.Device) { _ = m.free(d, at) })
 	if err != nil {
 		return 0, fmt.Errorf("%s of %d bytes: %w", what, bytes, err)
 	}
 	return at, nil
 }
 
-// withRoom is ask for what takes memory.
-func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error) error {
-	err := m.ask(ctx, f)
+// free gives back what alloc has taken; the device is locked.
+func (m *machine) free(d device.Device, at device.Pointer) error {
+	m.used.Add(-m.sizes[at])
+	delete(m.sizes, at)
+	return d.Free(at)
+}
+
+// withRoom is askLong for what takes memory.
+func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error, undo func(d device.Device)) error {
+	err := m.askLong(ctx, f, undo)
 	for pause := time.Millisecond; isFull(err) && pause < 100*time.Millisecond; pause *= 8 {
-		collectGarbage(pause)
+		collectGarbage(ctx, pause)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err = m.ask(ctx, f)
+		err = m.askLong(ctx, f, undo)
 	}
 	return err
 }
@@ -221,19 +279,23 @@ func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error) e
 // isFull reports an error of memory that others may give back.
 func isFull(err error) bool {
 	var full *MemoryError
-	return errors.As(err, &full) && (full.Host || full.Want <= full.Total)
+	return errors.As(err, &full) && (full.Host || full.Want <= max(full.Total, full.Limit))
 }
 
-// collectGarbage lets the collector's cleanups run, which give memory of the device back.
-func collectGarbage(pause time.Duration) {
+// collectGarbage lets the collector's cleanups run, which give memory of the device back, unless ctx ends.
+func collectGarbage(ctx context.Context, pause time.Duration) {
 	done := make(chan struct{})
 	runtime.AddCleanup(new(*byte), func(done chan struct{}) { close(done) }, done)
 	runtime.GC()
 	select {
 	case <-done:
 	case <-time.After(pause):
+	case <-ctx.Done():
 	}
-	time.Sleep(pause) // cleanups run in no order
+	select {
+	case <-time.After(pause): // cleanups run in no order
+	case <-ctx.Done():
+	}
 }
 
 // kernel compiles a module, or finds what it has compiled.
@@ -252,7 +314,7 @@ func (m *machine) kernel(ctx context.Context, text, name string) (*emitted, erro
 			return errors.Join(err, mod.Unload())
 		}
 		return nil
-	})
+	}, func(device.Device) { _ = mod.Unload() })
 	if err != nil {
 		return nil, err
 	}
@@ -291,29 +353,53 @@ func collect[T any](m *machine, from map[content]weak.Pointer[T], key content) {
 	}
 }
 
-// weight uploads a constant, or finds it.
-func (m *machine) weight(ctx context.Context, c *ssa.Constant) (*weight, error) {
-	a, err := c.ArrayIn(ndarray.BudgetOf(ctx))
-	if err != nil {
-		return nil, err
-	}
-	key := content(sha256.Sum256(a.Data))
+// weight finds a constant by its content, or takes memory for it.
+func (m *machine) weight(ctx context.Context, key content, bytes, limit int64) (*weight, error) {
 	if w := find(m, m.weights, key); w != nil {
 		return w, nil
 	}
-	at, err := m.alloc(ctx, "weights", int64(len(a.Data)))
+	at, err := m.alloc(ctx, "weights", bytes, limit)
 	if err != nil {
 		return nil, err
 	}
-	w := &weight{kernels.Operand{Base: at, Bytes: int64(len(a.Data))}}
+	left := &atomic.Bool{}
+	w := &weight{at: kernels.Operand{Base: at, Bytes: bytes}, isLeft: left}
 	runtime.AddCleanup(w, func(at device.Pointer) {
 		collect(m, m.weights, key)
-		m.giveBack(func(d device.Device) error { return d.Free(at) })
+		if left.Load() {
+			rescue.Go(func() { m.freeLater(at) })
+		} else {
+			m.giveBack(func(d device.Device) error { return m.free(d, at) })
+		}
 	}, at)
-	if err := m.ask(ctx, func(d device.Device) error { return d.CopyIn(at, a.Data) }); err != nil {
-		return nil, err // the collector gives the memory back
-	}
 	return share(m, m.weights, key, w), nil
+}
+
+// freeLater gives memory back when the work is done that may use it.
+func (m *machine) freeLater(at device.Pointer) {
+	_ = m.wait(context.Background())
+	m.giveBack(func(d device.Device) error { return m.free(d, at) })
+}
+
+// load has a weight on the device when it returns.
+func (m *machine) load(ctx context.Context, w *weight, c *ssa.Constant) error {
+	if err := w.loading.enter(ctx); err != nil {
+		return err
+	}
+	defer w.loading.Unlock()
+	if w.isLoaded {
+		return nil
+	}
+	a, err := c.ArrayIn(ndarray.BudgetOf(ctx))
+	if err != nil {
+		return err
+	}
+	if err := m.upload(ctx, w.at.Base, a.Data); err != nil {
+		w.isLeft.Store(true)
+		return err
+	}
+	w.isLoaded = true
+	return nil
 }
 
 // arena is memory of the device for sessions that take turns, as large as the largest of them needs.
@@ -348,12 +434,12 @@ func (m *machine) leave(a *arena, shared any) {
 	}
 	m.known.Unlock()
 	if isLast && a.at != 0 {
-		m.giveBack(func(d device.Device) error { return d.Free(a.at) })
+		m.giveBack(func(d device.Device) error { return m.free(d, a.at) })
 	}
 }
 
 // enlarge makes an arena large enough. What was in it is lost, and where it was may be another's; no session uses it.
-func (m *machine) enlarge(ctx context.Context, a *arena, bytes int64) error {
+func (m *machine) enlarge(ctx context.Context, a *arena, bytes, limit int64) error {
 	if a.at != 0 && a.bytes >= bytes {
 		return nil
 	}
@@ -361,12 +447,12 @@ func (m *machine) enlarge(ctx context.Context, a *arena, bytes int64) error {
 		if err := m.wait(ctx); err != nil { // for runs that their contexts have ended
 			return err
 		}
-		if err := m.ask(ctx, func(d device.Device) error { return d.Free(a.at) }); err != nil {
+		if err := m.ask(ctx, func(d device.Device) error { return m.free(d, a.at) }); err != nil {
 			return err
 		}
 		a.at, a.bytes = 0, 0
 	}
-	at, err := m.alloc(ctx, "the arena", bytes)
+	at, err := m.alloc(ctx, "the arena", bytes, limit)
 	if err == nil {
 		a.at, a.bytes = at, max(bytes, 1)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,9 +26,25 @@ type moody struct {
 	*sim.Device
 	failing       error         // of Alloc and Load
 	blocked, held chan struct{} // if not nil: a launch closes held, and waits for blocked
+	block         func()        // if not nil: called once, by Alloc, Load or a wait for an event
+	Uploads       atomic.Int64  // calls of CopyIn
+}
+
+func (d *moody) CopyIn(to device.Pointer, from []byte) error {
+	d.Uploads.Add(1)
+	return d.Device.CopyIn(to, from)
+}
+
+// pause calls block.
+func (d *moody) pause() {
+	if f := d.block; f != nil {
+		d.block = nil
+		f()
+	}
 }
 
 func (d *moody) Alloc(bytes int64) (device.Pointer, error) {
+	d.pause()
 	if d.failing != nil {
 		return 0, d.failing
 	}
@@ -35,10 +52,35 @@ func (d *moody) Alloc(bytes int64) (device.Pointer, error) {
 }
 
 func (d *moody) Load(text string) (device.Module, error) {
+	d.pause()
 	if d.failing != nil {
 		return nil, d.failing
 	}
 	return d.Device.Load(text)
+}
+
+func (d *moody) NewEvent() (device.Event, error) {
+	e, err := d.Device.NewEvent()
+	return moodyEvent{e, d}, err
+}
+
+type moodyEvent struct {
+	device.Event
+	device *moody
+}
+
+func (e moodyEvent) Wait(ctx context.Context) error {
+	if f := e.device.block; f != nil {
+		e.device.block = nil
+		done := make(chan struct{})
+		go func() { f(); close(done) }()
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return e.Event.Wait(ctx)
 }
 
 func (d *moody) Launch(l *device.Launch) error {
@@ -97,7 +139,7 @@ func TestSharedArena(t *testing.T) {
 		require.NoError(t, run())
 	}
 
-	blocker, err := NewTensor(s, ndarray.Uint8, int(freeOf(t, d))-1<<10)
+	blocker, err := NewTensor(t.Context(), s, ndarray.Uint8, int(freeOf(t, d))-1<<10)
 	require.NoError(t, err)
 	var full *MemoryError
 	_, err = q.NewSessionIn(room)
@@ -142,6 +184,7 @@ func TestKernelsHold(t *testing.T) {
 	d, m := onMoody(t, 1<<20)
 	e := newOn(t.Name(), m, nil)
 	require.NoError(t, e.Ready(t.Context()))
+	require.NoError(t, e.Load(t.Context(), 0, 0))
 	before := freeOf(t, d)
 	for _, c := range []struct {
 		text          string
@@ -204,7 +247,7 @@ func TestLockedDevice(t *testing.T) {
 	require.NoError(t, err)
 	other, err := p.NewSession()
 	require.NoError(t, err)
-	x, err := NewTensor(s, ndarray.Float32, 4, 4)
+	x, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
 	require.NoError(t, err)
 	in := map[string]ndarray.Value{"x": wave(1, 4, 4)}
 	d.blocked, d.held = make(chan struct{}), make(chan struct{})

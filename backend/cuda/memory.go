@@ -25,6 +25,7 @@ import (
 type memory struct {
 	*held
 	budget ndarray.Budget // of memory of the host
+	limit  int64          // of the process on the device; 0: none
 	ctx    context.Context
 	arena  []byte
 	where  spans
@@ -40,6 +41,7 @@ type memory struct {
 	filled   int64                    // bytes of it
 	profiler atomic.Pointer[profiler] // nil but in MeasureRuns
 	checks   bool                     // a launch of the present segment notes indices
+	holds    atomic.Pointer[Stats]    // after the last run
 }
 
 // held is what is given back to the device.
@@ -98,8 +100,8 @@ func (s *stats) String() string {
 		s.Launches, s.Graphs, s.Recorded, s.Waits, s.HostNodes, s.BytesIn, s.BytesOut, s.BytesMoved)
 }
 
-func newMemory(m *machine, arena []byte, shared any, budget ndarray.Budget) (*memory, error) {
-	mem := &memory{held: &held{machine: m, room: m.arenaOf(shared), shared: shared}, budget: budget}
+func newMemory(m *machine, arena []byte, shared any, budget ndarray.Budget, limit int64) (*memory, error) {
+	mem := &memory{held: &held{machine: m, room: m.arenaOf(shared), shared: shared}, budget: budget, limit: limit}
 	runtime.AddCleanup(mem, func(h *held) {
 		if h.isBusy {
 			go h.free()
@@ -117,6 +119,7 @@ func newMemory(m *machine, arena []byte, shared any, budget ndarray.Budget) (*me
 	if err != nil {
 		return nil, err
 	}
+	mem.count()
 	return mem, nil
 }
 
@@ -134,7 +137,7 @@ func (h *held) free() {
 			}
 		}
 		for _, p := range h.retired {
-			_ = d.Free(p)
+			_ = m.free(d, p)
 		}
 		for _, chunk := range h.staging {
 			_ = d.FreeHost(chunk)
@@ -150,7 +153,7 @@ func (h *held) free() {
 
 // attach makes the counterpart of an arena. Recordings name its addresses.
 func (m *memory) attach(ctx context.Context, arena []byte) error {
-	err := m.machine.enlarge(ctx, m.room, int64(len(arena)))
+	err := m.machine.enlarge(ctx, m.room, int64(len(arena)), m.limit)
 	if m.base != 0 && m.base != m.room.at {
 		m.base = 0
 		err = errors.Join(err, m.machine.ask(ctx, func(device.Device) error { return m.recordings.forget(func(*recording) bool { return true }) }))
@@ -420,7 +423,7 @@ func (m *memory) enlarge(b *buffer, bytes int64) error {
 		m.retired = append(m.retired, b.at) // what is noted may use it
 		*b = buffer{}
 	}
-	at, err := m.machine.alloc(m.ctx, "an input or another operand outside the arena", bytes)
+	at, err := m.machine.alloc(m.ctx, "an input or another operand outside the arena", bytes, m.limit)
 	if err == nil {
 		*b = buffer{at, bytes}
 	}
@@ -497,8 +500,10 @@ func (m *memory) fetchInput(data []byte) error {
 			continue
 		}
 		if _, ok := within(in.data, data); ok {
-			in.isCopied = true
-			return m.copyOut(in.data, in.tensor.at)
+			err := in.tensor.fetch(m.ctx)
+			in.isCopied = err == nil
+			m.stats.BytesOut += int64(len(in.data))
+			return err
 		}
 	}
 	return nil
@@ -517,6 +522,7 @@ func (m *memory) End() error {
 	err := m.flush()
 	clear(m.inputs) // so that no tensor is kept
 	m.inputs = m.inputs[:0]
+	m.count()
 	return err
 }
 

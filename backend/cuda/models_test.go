@@ -51,7 +51,7 @@ type countingBackend struct {
 }
 
 func (b countingBackend) Open(arena []byte, shared any, budget ndarray.Budget) (backend.Memory, error) {
-	m, err := newMemory(b.machine, arena, shared, budget)
+	m, err := newMemory(b.machine, arena, shared, budget, b.limit)
 	(*b.sum).memory = m
 	return countingMemory{m, *b.sum}, err
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -70,12 +71,16 @@ func limitsOf(i device.Info) Limits {
 }
 
 // MeasureRuns runs a session several times on inputs in the model's order, launch by launch instead of as graphs, and says what its
-// kernels did. Errors: those of [berth.Session.Run], and a [TensorError] where the session does not run on a device.
+// kernels did. Errors: those of [berth.Session.Run], a [berth.OptionError] for fewer runs than one, and a [TensorError] where the session does
+// not run on a device.
 func MeasureRuns(ctx context.Context, s *berth.Session, inputs []ndarray.Value, runs int) (_ *Profile, err error) {
 	defer rescue.Into(&err)
 	mem, err := memoryOf(s)
 	if err != nil {
 		return nil, err
+	}
+	if runs < 1 {
+		return nil, &berth.OptionError{Option: "MeasureRuns", Got: fmt.Sprint(runs), Want: "one run or more"}
 	}
 	m := mem.machine
 	var d device.Device
@@ -89,7 +94,7 @@ func MeasureRuns(ctx context.Context, s *berth.Session, inputs []ndarray.Value, 
 		mem.profiler.Store(nil)
 		m.giveBack(func(device.Device) error { p.close(); return nil })
 	}()
-	for range max(runs, 1) {
+	for range runs {
 		if _, err := s.Run(ctx, inputs); err != nil {
 			return nil, err
 		}

@@ -2,11 +2,13 @@ package cuda
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -40,7 +42,7 @@ func TestMeasureRuns(t *testing.T) {
 			run()
 			after := d.Work()
 			once := device.Work{Operations: after.Operations - before.Operations, Instructions: after.Instructions - before.Instructions, Traffic: after.Traffic - before.Traffic}
-			for _, runs := range []int{1, 3, 0} {
+			for _, runs := range []int{1, 3} {
 				p, err := MeasureRuns(t.Context(), s, in, runs)
 				require.NoError(t, err)
 				assert.Equal(t, "PTX interpreter", p.Device)
@@ -74,6 +76,12 @@ func TestMeasureRunsErrors(t *testing.T) {
 	_, err := MeasureRuns(t.Context(), sessionOn(t, m, "cpu"), in, 1)
 	require.ErrorAs(t, err, &none)
 	s := sessionOn(t, m, countingName)
+	for _, runs := range []int{0, -1} {
+		var option *berth.OptionError
+		_, err = MeasureRuns(t.Context(), s, in, runs)
+		require.ErrorAs(t, err, &option)
+		assert.ErrorContains(t, err, fmt.Sprintf("MeasureRuns(%d): want one run or more", runs))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = MeasureRuns(ctx, s, in, 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
@@ -89,19 +90,34 @@ type recording struct {
 	launches int          // of kernels
 	kernels  ends
 	used     int64 // the run in which it came last
+	bytes    int64
 }
 
-// What a session keeps of segments: so many, and so many pieces of work in all of them.
+// What a session keeps of segments: so many, and so many bytes in all of them.
 const (
 	mostSegments = 512
-	mostWork     = 1 << 16
+	mostBytes    = 64 << 20
+	pieceBytes   = 1 << 10 // what a piece of work counts beside the tables and the code of its kernel: its note here, and a node of the driver's graph
 )
 
-// recordings are the segments of a session.
+// size is what a recording of the segment counts. Kernels that several pieces run count for each: it is a bound.
+func (s *segment) size() (bytes int64) {
+	for i := range s.list {
+		bytes += pieceBytes
+		if k := s.list[i].kernel; k != nil {
+			bytes += k.bytes
+		}
+	}
+	return bytes + int64(len(s.operands))*int64(unsafe.Sizeof(kernels.Operand{}))
+}
+
+// recordings are the segments of a session. Where there is no room for one, those make it that came last longest ago, but none of this run or
+// the one before it: a run of more segments than are kept would else find none of them.
 type recordings struct {
-	of   map[uint64]*recording
-	work int // in all of them
-	run  int64
+	of      map[uint64]*recording
+	bytes   int64 // of all of them
+	run     int64
+	evicted int64 // so far, to make room
 }
 
 // find is what there is of a segment, noted if there is room; nil if there is none.
@@ -111,20 +127,36 @@ func (r *recordings) find(s *segment) (*recording, error) {
 		known.used = r.run
 		return known, nil
 	}
-	if len(r.of) >= mostSegments || r.work+len(s.list) > mostWork {
-		if err := r.forget(func(x *recording) bool { return x.used+1 < r.run }); err != nil {
+	bytes := s.size()
+	if r.of[key] != nil || bytes > mostBytes {
+		return nil, nil
+	}
+	for len(r.of) >= mostSegments || r.bytes > mostBytes-bytes {
+		if isDone, err := r.evict(); isDone || err != nil {
 			return nil, err
 		}
-	}
-	if r.of[key] != nil || len(r.of) >= mostSegments || r.work+len(s.list) > mostWork {
-		return nil, nil
 	}
 	if r.of == nil {
 		r.of = map[uint64]*recording{}
 	}
-	r.of[key] = &recording{segment: segment{slices.Clone(s.list), slices.Clone(s.operands)}, used: r.run}
-	r.work += len(s.list)
+	r.of[key] = &recording{segment: segment{slices.Clone(s.list), slices.Clone(s.operands)}, used: r.run, bytes: bytes}
+	r.bytes += bytes
 	return nil, nil
+}
+
+// evict gives the recordings of the oldest run back; isDone if all are needed.
+func (r *recordings) evict() (isDone bool, err error) {
+	oldest := r.run - 1
+	for _, x := range r.of {
+		oldest = min(oldest, x.used)
+	}
+	if oldest == r.run-1 {
+		return true, nil
+	}
+	before := len(r.of)
+	err = r.forget(func(x *recording) bool { return x.used == oldest })
+	r.evicted += int64(before - len(r.of))
+	return false, err
 }
 
 // forget gives recordings back.
@@ -136,7 +168,7 @@ func (r *recordings) forget(isOld func(x *recording) bool) (err error) {
 		if x.graph != nil {
 			err = errors.Join(err, x.graph.Close())
 		}
-		r.work -= len(x.list)
+		r.bytes -= x.bytes
 		delete(r.of, key)
 	}
 	return err
@@ -328,7 +360,7 @@ func (m *memory) watch() error {
 	if m.status.Base != 0 {
 		return nil
 	}
-	at, err := m.machine.alloc(m.ctx, "what kernels note", kernels.StatusBytes)
+	at, err := m.machine.alloc(m.ctx, "what kernels note", kernels.StatusBytes, m.limit)
 	if err == nil {
 		m.status, m.isStale = kernels.Operand{Base: at, Bytes: kernels.StatusBytes}, true
 	}
@@ -484,7 +516,7 @@ func (m *memory) retire(ctx context.Context) error {
 	}
 	return m.machine.ask(ctx, func(d device.Device) (err error) {
 		for _, p := range m.retired {
-			err = errors.Join(err, d.Free(p))
+			err = errors.Join(err, m.machine.free(d, p))
 		}
 		m.retired = m.retired[:0]
 		return err
@@ -514,7 +546,7 @@ func (m *memory) stage(bytes int64) ([]byte, error) {
 	err := m.machine.withRoom(m.ctx, func(d device.Device) (err error) {
 		chunk, err = d.AllocHost(size)
 		return err
-	})
+	}, func(d device.Device) { _ = d.FreeHost(chunk) })
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type watched struct {
 }
 
 func (w watched) Open(arena []byte, shared any, budget ndarray.Budget) (backend.Memory, error) {
-	m, err := newMemory(w.machine, arena, shared, budget)
+	m, err := newMemory(w.machine, arena, shared, budget, w.limit)
 	*w.last = m
 	return m, err
 }
@@ -99,7 +99,7 @@ func TestNoDevice(t *testing.T) {
 	require.NoError(t, err)
 	m := berth.FromModule(mod)
 	defer m.Close()
-	_, err = m.Compile(t.Context(), WithDevice(1000))
+	_, err = m.Compile(t.Context(), berth.WithBackend(Name), berth.WithDevice(1000))
 	var driver *NoDriverError
 	var old *OldDriverError
 	var none *NoDeviceError

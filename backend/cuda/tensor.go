@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -23,13 +24,14 @@ type value = ndarray.Value
 // Tensor is a tensor in the memory of a GPU (or of cuda-sim): an input or a buffer for a result of [RunInto], for sessions of any
 // program on the same device. Results of one model become inputs of the next without a copy to the host:
 //
-//	features, err := cuda.NewTensor(encoder, ndarray.Float32, 1, 512)
+//	features, err := cuda.NewTensor(ctx, encoder, ndarray.Float32, 1, 512)
 //	err = cuda.RunInto(ctx, encoder, inputs, map[string]ndarray.Value{"features": features})
 //	err = cuda.RunInto(ctx, decoder, map[string]ndarray.Value{"features": features}, buffers)
 //
 // The memory is the caller's: a run reads it or copies a whole result into it, on the device, and no later run changes it unless it is
-// given to that run as a buffer. It takes part in one run or call at a time; another one at the same time is refused. Memory is given back
-// by Close, or when the tensor is no longer reachable.
+// given to that run as a buffer. Any number of runs and calls may read it at a time, as an input or by Get. One that writes it, as a buffer
+// or by Set or Close, has it alone: what comes at the same time is refused. Memory is given back by Close, or when the tensor is no longer
+// reachable. It depends on no session, program or model: it stays as it is when they are closed.
 //
 // It is a value of RunInto alone: other functions of berth refuse it.
 type Tensor struct {
@@ -41,11 +43,15 @@ type Tensor struct {
 	// runs on the host reads them.
 	shadow ndarray.Array
 
-	lock             sync.Mutex
-	isUsed, isClosed bool
-	hasValue         bool
-	isLeft           *atomic.Bool // by a run that failed, whose work may go on
-	cleanup          runtime.Cleanup
+	lock     sync.Mutex
+	uses     int // by runs and calls that read it; -1: by one that writes it
+	isClosed bool
+	hasValue bool
+	isLeft   *atomic.Bool // by a run that failed, whose work may go on
+	cleanup  runtime.Cleanup
+
+	fetching gate // of what follows
+	isOnHost bool // the shadow has the elements
 }
 
 // TensorError says why a [Tensor] cannot be made or used.
@@ -72,13 +78,17 @@ func memoryOf(s *berth.Session) (*memory, error) {
 
 // NewTensor takes memory for a tensor on the device of a session. It has no value until [Tensor.Set] or a run gives it one. The error is a
 // [TensorError], a [MemoryError], or one of the shape.
-func NewTensor(s *berth.Session, dt ndarray.DType, shape ...int) (_ *Tensor, err error) {
+func NewTensor(ctx context.Context, s *berth.Session, dt ndarray.DType, shape ...int) (_ *Tensor, err error) {
 	defer rescue.Into(&err)
+	defer func() { err = rescue.WithCause(ctx, err) }()
 	mem, err := memoryOf(s)
 	if err != nil {
 		return nil, err
 	}
-	if dt == ndarray.String || dt == ndarray.Undefined {
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
+	if dt == ndarray.String || !dt.Valid() {
 		return nil, &TensorError{Reason: fmt.Sprintf("elements of type %s have no place on a device", dt)}
 	}
 	n, err := ndarray.ByteSize(dt, shape)
@@ -86,12 +96,13 @@ func NewTensor(s *berth.Session, dt ndarray.DType, shape ...int) (_ *Tensor, err
 		return nil, err
 	}
 	m := mem.machine
-	at, err := m.alloc(context.Background(), "a tensor", int64(n))
+	at, err := m.alloc(ctx, "a tensor", int64(n), mem.limit)
 	if err != nil {
 		return nil, err
 	}
 	if err := mem.budget.Ask("what stands for a tensor on the device", int64(n)); err != nil {
-		return nil, errors.Join(err, m.ask(context.Background(), func(d device.Device) error { return d.Free(at) }))
+		m.giveBack(func(d device.Device) error { return m.free(d, at) })
+		return nil, err
 	}
 	left := &atomic.Bool{}
 	t := &Tensor{machine: m, at: at, isLeft: left, shadow: ndarray.Array{DType: dt, Shape: slices.Clone(shape), Data: ndarray.AlignedBytes(n)}}
@@ -125,7 +136,7 @@ func (m *machine) drop(data []byte, at device.Pointer, isLeft bool) error {
 			return err
 		}
 	}
-	return m.ask(context.Background(), func(d device.Device) error { return d.Free(at) })
+	return m.ask(context.Background(), func(d device.Device) error { return m.free(d, at) })
 }
 
 // tensor is the one that memory of the host stands for, nil for other memory.
@@ -151,6 +162,8 @@ func (t *Tensor) Shape() []int {
 	if t == nil {
 		return nil
 	}
+	t.lock.Lock()
+	defer t.lock.Unlock()
 	return slices.Clone(t.shadow.Shape)
 }
 
@@ -159,11 +172,11 @@ func (t *Tensor) String() string {
 	if t == nil {
 		return "nil"
 	}
-	return t.shadow.String()
+	return (&ndarray.Array{DType: t.shadow.DType, Shape: t.Shape()}).String()
 }
 
-// claim takes the tensor for a run or a call.
-func (t *Tensor) claim(name string) error {
+// claim takes the tensor for a run or a call, to write it or to read it.
+func (t *Tensor) claim(name string, writes bool) error {
 	if t == nil || t.machine == nil {
 		return &TensorError{name, "it was not made by NewTensor"}
 	}
@@ -172,10 +185,14 @@ func (t *Tensor) claim(name string) error {
 	switch {
 	case t.isClosed:
 		return &TensorError{name, "it is closed"}
-	case t.isUsed:
-		return &TensorError{name, "another run or call is using it"}
+	case t.uses < 0:
+		return &TensorError{name, "another run or call is writing it"}
+	case writes && t.uses > 0:
+		return &TensorError{name, "another run or call is reading it"}
 	}
-	t.isUsed = true
+	if t.uses++; writes {
+		t.uses = -1
+	}
 	return nil
 }
 
@@ -183,14 +200,14 @@ func (t *Tensor) claim(name string) error {
 func (t *Tensor) release() {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	t.isUsed = false
+	t.uses = max(t.uses-1, 0)
 }
 
-// Set copies an array of the host to the tensor.
+// Set copies an array of the host to the tensor. Where the copy fails, or its context ends while it is in progress, the tensor has no value.
 func (t *Tensor) Set(ctx context.Context, a *ndarray.Array) (err error) {
 	defer rescue.Into(&err)
 	defer func() { err = rescue.WithCause(ctx, err) }()
-	if err := t.claim(""); err != nil {
+	if err := t.claim("", true); err != nil {
 		return err
 	}
 	defer t.release()
@@ -203,11 +220,12 @@ func (t *Tensor) Set(ctx context.Context, a *ndarray.Array) (err error) {
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	if err := t.machine.ask(ctx, func(d device.Device) error { return d.CopyIn(t.at, a.Data) }); err != nil {
-		return err
+	t.isOnHost = false
+	if err = t.machine.upload(ctx, t.at, a.Data); err != nil {
+		t.isLeft.Store(true)
 	}
-	t.hasValue = true
-	return nil
+	t.hasValue = err == nil
+	return err
 }
 
 // ended is why a call must not begin.
@@ -222,7 +240,7 @@ func ended(ctx context.Context) error {
 func (t *Tensor) Get(ctx context.Context) (_ *ndarray.Array, err error) {
 	defer rescue.Into(&err)
 	defer func() { err = rescue.WithCause(ctx, err) }()
-	if err := t.claim(""); err != nil {
+	if err := t.claim("", false); err != nil {
 		return nil, err
 	}
 	defer t.release()
@@ -236,16 +254,34 @@ func (t *Tensor) Get(ctx context.Context) (_ *ndarray.Array, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.machine.ask(ctx, func(d device.Device) error { return d.CopyOut(a.Data, t.at) }); err != nil {
+	if err := t.machine.download(ctx, a.Data, t.at); err != nil {
+		t.isLeft.Store(true)
 		return nil, err
 	}
-	return a, t.machine.wait(ctx)
+	return a, nil
 }
 
-// Close gives the memory back. A tensor that a run is using is not closed.
+// fetch has the elements in the memory of the host that stands for the tensor, copied once for all runs until the tensor is written.
+func (t *Tensor) fetch(ctx context.Context) error {
+	if err := t.fetching.enter(ctx); err != nil {
+		return err
+	}
+	defer t.fetching.Unlock()
+	if t.isOnHost {
+		return nil
+	}
+	if err := t.machine.download(ctx, t.shadow.Data, t.at); err != nil {
+		t.isLeft.Store(true)
+		return err
+	}
+	t.isOnHost = true
+	return nil
+}
+
+// Close gives the memory back. A tensor that a run is using is not closed. It waits for work that a run has left whose context has ended.
 func (t *Tensor) Close() (err error) {
 	defer rescue.Into(&err)
-	if err := t.claim(""); err != nil {
+	if err := t.claim("", true); err != nil {
 		return err
 	}
 	defer t.release()
@@ -265,33 +301,16 @@ func RunInto(ctx context.Context, s *berth.Session, inputs, buffers map[string]n
 	if err != nil {
 		return err
 	}
-	c := claims{machine: mem.machine}
+	c := claims{machine: mem.machine, heads: map[*Tensor]*ndarray.Array{}}
 	defer c.release()
-	in, out := make(map[string]ndarray.Value, len(inputs)), make(map[string]*ndarray.Array, len(buffers))
-	for name, v := range inputs {
-		if t, ok := v.(*Tensor); ok {
-			if v, err = c.claim(name, t); err == nil && !t.hasValue {
-				err = &TensorError{name, "it has no value yet"}
-			}
-			if err != nil {
-				return err
-			}
-		}
-		in[name] = v
+	out, err := c.buffers(buffers)
+	if err != nil {
+		return err
 	}
-	var made []*Tensor
-	for name, v := range buffers {
-		switch b := v.(type) {
-		case *Tensor:
-			if out[name], err = c.claim(name, b); err != nil {
-				return err
-			}
-			made = append(made, b)
-		case *ndarray.Array:
-			out[name] = b
-		default:
-			return &TensorError{name, "a buffer is an array or a tensor, got " + ndarray.Describe(v)}
-		}
+	made := slices.Collect(maps.Keys(c.heads))
+	in, err := c.inputs(inputs)
+	if err != nil {
+		return err
 	}
 	if err := ended(ctx); err != nil {
 		return rescue.WithCause(ctx, err)
@@ -301,12 +320,19 @@ func RunInto(ctx context.Context, s *berth.Session, inputs, buffers map[string]n
 		return err
 	}
 	for _, t := range made {
-		t.hasValue = err == nil
+		t.wrote(c.heads[t], err == nil)
 	}
-	for _, t := range c.list {
+	for t := range c.heads {
 		t.isLeft.Store(t.isLeft.Load() || err != nil)
 	}
 	return err
+}
+
+// wrote notes that a run has written the tensor, with what shape, or that it has failed.
+func (t *Tensor) wrote(head *ndarray.Array, hasValue bool) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.hasValue, t.isOnHost, t.shadow.Shape = hasValue, false, head.Shape
 }
 
 // isRefused reports errors of runs that have not begun.
@@ -315,29 +341,67 @@ func isRefused(err error) bool {
 	return errors.As(err, &input) || errors.Is(err, berth.ErrClosed) || errors.Is(err, berth.ErrSessionInUse)
 }
 
-// claims are the tensors of a run, each claimed once.
+// claims are the tensors of a run, each claimed once, with what stands for them in the run: headers of its own, since others may read a
+// tensor at the same time.
 type claims struct {
 	machine *machine
-	list    []*Tensor
+	heads   map[*Tensor]*ndarray.Array
+}
+
+// buffers claims what the run writes. It comes before inputs, since a tensor may be both.
+func (c *claims) buffers(given map[string]ndarray.Value) (out map[string]*ndarray.Array, err error) {
+	out = make(map[string]*ndarray.Array, len(given))
+	for name, v := range given {
+		switch b := v.(type) {
+		case *Tensor:
+			if out[name], err = c.claim(name, b, true); err != nil {
+				return nil, err
+			}
+		case *ndarray.Array:
+			out[name] = b
+		default:
+			return nil, &TensorError{name, "a buffer is an array or a tensor, got " + ndarray.Describe(v)}
+		}
+	}
+	return out, nil
+}
+
+// inputs claims what the run reads.
+func (c *claims) inputs(given map[string]ndarray.Value) (in map[string]ndarray.Value, err error) {
+	in = make(map[string]ndarray.Value, len(given))
+	for name, v := range given {
+		if t, ok := v.(*Tensor); ok {
+			if v, err = c.claim(name, t, false); err == nil && !t.hasValue {
+				err = &TensorError{name, "it has no value yet"}
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		in[name] = v
+	}
+	return in, nil
 }
 
 // claim takes a tensor for the run, and gives what stands for it.
-func (c *claims) claim(name string, t *Tensor) (*ndarray.Array, error) {
-	if slices.Contains(c.list, t) {
-		return &t.shadow, nil
+func (c *claims) claim(name string, t *Tensor, writes bool) (*ndarray.Array, error) {
+	if head := c.heads[t]; head != nil {
+		return head, nil
 	}
-	if err := t.claim(name); err != nil {
+	if err := t.claim(name, writes); err != nil {
 		return nil, err
 	}
-	c.list = append(c.list, t)
+	head := t.shadow
+	head.Shape = slices.Clone(head.Shape)
+	c.heads[t] = &head
 	if t.machine != c.machine {
 		return nil, &TensorError{name, "it lies on another device than the session"}
 	}
-	return &t.shadow, nil
+	return &head, nil
 }
 
 func (c *claims) release() {
-	for _, t := range c.list {
+	for t := range c.heads {
 		t.release()
 	}
 }

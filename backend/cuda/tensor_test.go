@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // values are inputs or buffers by name.
@@ -27,11 +29,11 @@ func TestChain(t *testing.T) {
 	d, machine := counting()
 	first, next := modelOf(t, onDeviceAlone), modelOf(t, second)
 	a, b := sessionOn(t, first, countingName), sessionOn(t, next, countingName)
-	x, err := NewTensor(a, ndarray.Float32, 4, 4)
+	x, err := NewTensor(t.Context(), a, ndarray.Float32, 4, 4)
 	require.NoError(t, err)
-	y, err := NewTensor(a, ndarray.Float32, 4, 4)
+	y, err := NewTensor(t.Context(), a, ndarray.Float32, 4, 4)
 	require.NoError(t, err)
-	u, err := NewTensor(b, ndarray.Float32, 4, 4)
+	u, err := NewTensor(t.Context(), b, ndarray.Float32, 4, 4)
 	require.NoError(t, err)
 	for run := range 4 {
 		in := wave(run, 4, 4)
@@ -66,7 +68,7 @@ func TestTensorIsOwn(t *testing.T) {
 	counting()
 	m := modelOf(t, onDeviceAlone)
 	s := sessionOn(t, m, countingName)
-	y, err := NewTensor(s, ndarray.Float32, 4, 4)
+	y, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
 	require.NoError(t, err)
 	z := ndarray.Must(ndarray.Float32, 4, 4)
 	in := values{"x": wave(1, 4, 4)}
@@ -96,12 +98,12 @@ func TestTensorPaths(t *testing.T) {
 				in := wave(run+1, 4, 4)
 				want, err := m.RunValues(t.Context(), values{"x": in}, berth.WithBackend("reference"))
 				require.NoError(t, err)
-				x, err := NewTensor(s, ndarray.Float32, 4, 4)
+				x, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
 				require.NoError(t, err)
 				require.NoError(t, x.Set(t.Context(), in))
 				buffers := values{}
 				for name, v := range want {
-					buffers[name], err = NewTensor(s, ndarray.Float32, v.(*ndarray.Array).Shape...)
+					buffers[name], err = NewTensor(t.Context(), s, ndarray.Float32, v.(*ndarray.Array).Shape...)
 					require.NoError(t, err)
 				}
 				require.NoError(t, RunInto(t.Context(), s, values{"x": x}, buffers))
@@ -129,7 +131,7 @@ func TestTensorErrors(t *testing.T) {
 	s, other := sessionOn(t, m, countingName), sessionOn(t, m, elsewhereName)
 	host := sessionOn(t, m, "cpu")
 	make := func(s *berth.Session, dt ndarray.DType, shape ...int) *Tensor {
-		x, err := NewTensor(s, dt, shape...)
+		x, err := NewTensor(t.Context(), s, dt, shape...)
 		require.NoError(t, err)
 		if dt == ndarray.Float32 {
 			require.NoError(t, x.Set(t.Context(), ndarray.Must(dt, shape...)))
@@ -141,14 +143,18 @@ func TestTensorErrors(t *testing.T) {
 	require.NoError(t, closed.Close())
 	empty := make(s, ndarray.Int32, 4)
 	used := make(s, ndarray.Float32, 4, 4)
-	require.NoError(t, used.claim(""))
+	require.NoError(t, used.claim("", true))
+	read := make(s, ndarray.Float32, 4, 4)
+	require.NoError(t, read.claim("", false))
 
 	run := func(s *berth.Session, in, out ndarray.Value) error {
 		return RunInto(t.Context(), s, values{"x": in}, values{"y": out})
 	}
-	_, noSession := NewTensor(nil, ndarray.Float32)
-	_, onHost := NewTensor(host, ndarray.Float32, 4, 4)
-	_, text := NewTensor(s, ndarray.String, 4)
+	_, noSession := NewTensor(t.Context(), nil, ndarray.Float32)
+	_, onHost := NewTensor(t.Context(), host, ndarray.Float32, 4, 4)
+	_, text := NewTensor(t.Context(), s, ndarray.String, 4)
+	_, number := NewTensor(t.Context(), s, ndarray.DType(200), 4)
+	_, noContext := NewTensor(nil, s, ndarray.Float32, 4)
 	_, noValue := empty.Get(t.Context())
 	for _, c := range []struct {
 		name string
@@ -158,15 +164,20 @@ func TestTensorErrors(t *testing.T) {
 		{"no session", noSession, "does not run on a device"},
 		{"a session on the host", onHost, "does not run on a device"},
 		{"strings", text, "elements of type string"},
+		{"no type", number, "elements of type dtype(200)"},
+		{"no context", noContext, "the context is nil"},
 		{"a run on the host", run(host, x, y), "does not run on a device"},
-		{"another device", run(other, x, y), `for "x": it lies on another device`},
+		{"another device", run(other, x, wave(1, 4, 4)), `for "x": it lies on another device`},
 		{"a buffer on another device", run(s, x, make(other, ndarray.Float32, 4, 4)), `for "y": it lies on another device`},
 		{"a closed one", run(s, closed, y), "it is closed"},
 		{"a closed buffer", run(s, x, closed), "it is closed"},
 		{"closed twice", closed.Close(), "it is closed"},
 		{"no value", run(s, empty, y), `for "x": it has no value`},
 		{"no value to get", noValue, "it has no value"},
-		{"in use", run(s, used, y), "another run or call is using it"},
+		{"written by another", run(s, used, y), "another run or call is writing it"},
+		{"a buffer that another reads", run(s, x, read), "another run or call is reading it"},
+		{"set while another reads it", read.Set(t.Context(), wave(1, 4, 4)), "another run or call is reading it"},
+		{"closed while another reads it", read.Close(), "another run or call is reading it"},
 		{"a nil one", run(s, (*Tensor)(nil), y), "not made by NewTensor"},
 		{"a zero one", run(s, &Tensor{}, y), "not made by NewTensor"},
 		{"no array", run(s, x, &ndarray.Sequence{}), "got a sequence"},
@@ -188,15 +199,90 @@ func TestTensorErrors(t *testing.T) {
 	require.ErrorAs(t, run(s, x, empty), &output)
 	require.NoError(t, run(s, x, y), "tensors are free again after errors")
 	var full *MemoryError
-	_, err = NewTensor(s, ndarray.Float32, 1<<20, 1<<20)
+	_, err = NewTensor(t.Context(), s, ndarray.Float32, 1<<20, 1<<20)
 	require.ErrorAs(t, err, &full)
+}
+
+// TestReaders: several runs and calls read a tensor at a time, on the device and on the host; who would write it is refused meanwhile.
+func TestReaders(t *testing.T) {
+	onMoody(t, 1<<20)
+	on := t.Name()
+	for name, text := range map[string]string{"on the device": onDeviceAlone, "on the host": withAnIsland, "as a result": `in %x: float32[4,4] %y = Identity(%x) out %y`} {
+		t.Run(name, func(t *testing.T) {
+			m := modelOf(t, text)
+			var sessions [4]*berth.Session
+			for i := range sessions {
+				sessions[i] = sessionOn(t, m, on)
+			}
+			x, err := NewTensor(t.Context(), sessions[0], ndarray.Float32, 4, 4)
+			require.NoError(t, err)
+			for number := range 3 {
+				in := wave(number, 4, 4)
+				require.NoError(t, x.Set(t.Context(), in))
+				want, err := m.RunValues(t.Context(), values{"x": in}, berth.WithBackend(on))
+				require.NoError(t, err)
+				require.NoError(t, x.claim("", false)) // so that it is read all the time
+				var group sync.WaitGroup
+				for _, s := range sessions {
+					group.Go(func() {
+						for range 5 {
+							y := ndarray.Must(ndarray.Float32, want["y"].(*ndarray.Array).Shape...)
+							assert.NoError(t, RunInto(t.Context(), s, values{"x": x}, values{"y": y}))
+							assert.Equal(t, want["y"].(*ndarray.Array).Data, y.Data)
+							got, err := x.Get(t.Context())
+							if assert.NoError(t, err) {
+								assert.Equal(t, in.Data, got.Data)
+							}
+							assert.Equal(t, []int{4, 4}, x.Shape())
+						}
+					})
+				}
+				group.Go(func() {
+					for range 20 {
+						var used *TensorError
+						for _, err := range []error{x.Set(t.Context(), in), x.Close(), RunInto(t.Context(), sessions[0], values{"x": in}, values{"y": x})} {
+							assert.ErrorAs(t, err, &used)
+							assert.ErrorContains(t, err, "another run or call is reading it")
+						}
+					}
+				})
+				group.Wait()
+				x.release()
+			}
+		})
+	}
+}
+
+// TestAfterClose: a tensor stays as it is when the model is closed whose session it was made with.
+func TestAfterClose(t *testing.T) {
+	counting()
+	g, err := ssa.ParseGraph("graph \"g\" {\n" + onDeviceAlone + "\n}")
+	require.NoError(t, err)
+	m := berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}})
+	s := sessionOn(t, m, countingName)
+	x, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	require.NoError(t, x.Set(t.Context(), wave(1, 4, 4)))
+	require.NoError(t, m.Close())
+	require.ErrorIs(t, RunInto(t.Context(), s, values{"x": x}, values{"y": x}), berth.ErrClosed)
+	for _, number := range []int{1, 2} {
+		got, err := x.Get(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, wave(number, 4, 4).Data, got.Data)
+		require.NoError(t, x.Set(t.Context(), wave(2, 4, 4)))
+	}
+	other := modelOf(t, onDeviceAlone)
+	y := ndarray.Must(ndarray.Float32, 4, 4)
+	require.NoError(t, RunInto(t.Context(), sessionOn(t, other, countingName), values{"x": x}, values{"y": y}))
+	equal(t, other, values{"x": wave(2, 4, 4)}, values{"y": y})
+	require.NoError(t, x.Close())
 }
 
 // TestRefused: a call that is refused leaves tensors as they are.
 func TestRefused(t *testing.T) {
 	counting()
 	s := sessionOn(t, modelOf(t, onDeviceAlone), countingName)
-	x, err := NewTensor(s, ndarray.Float32, 4, 4)
+	x, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
 	require.NoError(t, err)
 	want := wave(1, 4, 4)
 	require.NoError(t, x.Set(t.Context(), want))
@@ -236,7 +322,7 @@ func TestEndedAnywhere(t *testing.T) {
 		counting()
 		prompt()
 		s := sessionOn(t, modelOf(t, onDeviceAlone), name)
-		x, err := NewTensor(s, ndarray.Float32, 4, 4)
+		x, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
 		require.NoError(t, err)
 		for looks, done := int64(0), false; !done; looks++ {
 			require.Less(t, looks, int64(1000))
@@ -276,7 +362,7 @@ func TestUnreachableTensor(t *testing.T) {
 	}
 	before := free()
 	func() {
-		x, err := NewTensor(s, ndarray.Float32, 4, 4)
+		x, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
 		require.NoError(t, err)
 		require.NoError(t, x.Set(t.Context(), wave(1, 4, 4)))
 		require.NoError(t, RunInto(t.Context(), s, values{"x": x}, nil))

@@ -72,6 +72,7 @@ type app struct {
 	has         map[string]bool // flags of the command
 	guessed     bool            // sizes of open dimensions were
 	maxMemory   string
+	device      deviceFlags
 	memory      ndarray.Budget // read from maxMemory, 0 without it
 	optimizeFor string         // speed or memory
 	accuracy    string         // fast or strict

@@ -82,7 +82,7 @@ func (a *app) benchCmd() *cobra.Command {
 	c.Flags().StringVar(&f.compare, "compare", "", "ort: run the same in ONNX Runtime, in turns, and set the times of nodes side by side")
 	c.Flags().StringVar(&f.python, "python", "", "with --compare ort: a Python with numpy and onnxruntime (default python3)")
 	c.Flags().BoolVar(&f.tape, "tape-machine", false, "add passes in Gorgonia's tapeMachine and in the planned machine")
-	backendFlag(c, &f.backend)
+	a.backendFlags(c, &f.backend)
 	a.dataFlag(c)
 	return c
 }
@@ -92,7 +92,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := checkBackend(f.backend); err != nil {
+	if err := a.checkBackend(f.backend); err != nil {
 		return err
 	}
 	if !(f.seconds >= 0 && f.seconds < 1e9) {
@@ -121,7 +121,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	p, sess, args, err := a.firstRun(ctx, m, have, append(opts, berth.WithBackend(f.backend)))
+	p, sess, args, err := a.firstRun(ctx, m, have, append(opts, a.on(f.backend)...))
 	if err != nil {
 		return err
 	}

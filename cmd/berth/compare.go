@@ -93,7 +93,7 @@ func (a *app) compareCmd() *cobra.Command {
 	c.Flags().StringVar(&f.inPlace, "in-place", "on", "results over operands, and operands made inside concatenations: on, off or both")
 	c.Flags().DurationVar(&f.budget, "budget", defaultBudget, "time for each planner; 0 is as long as it takes; exact uses all that is given, by default a fixed amount of work")
 	c.Flags().StringVar(&f.train, "train", "", "compare a step of training instead, with a loss: "+strings.Join(slices.Sorted(maps.Keys(losses)), ", "))
-	backendFlag(c, &f.backend)
+	a.backendFlags(c, &f.backend)
 	c.Flags().StringVar(&f.write, "write-instance", "", "also write the model's placement problem, with a plan, as an instance file")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a header line")
 	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
@@ -126,7 +126,7 @@ func (f *compareFlags) check(a *app, inPlaceGiven bool) error {
 	case f.csv && f.markdown || a.json && (f.csv || f.markdown):
 		return usagef("only one of --json, --csv and --markdown can be printed")
 	}
-	return checkBackend(f.backend)
+	return a.checkBackend(f.backend)
 }
 
 // defaultBudget is the time each planner gets. Only on problems of tens of thousands
@@ -179,7 +179,7 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	if err := a.checkSeed(m, have); err != nil {
 		return err
 	}
-	rows, err := m.Compare(ctx, co, append(opts, berth.WithBackend(f.backend))...)
+	rows, err := m.Compare(ctx, co, append(opts, a.on(f.backend)...)...)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
 		return err
@@ -311,7 +311,7 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarr
 		if r.Err != nil || !runs {
 			continue
 		}
-		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, a.kernels(), []berth.Option{berth.WithBackend(backend)}))
+		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, a.kernels(), a.on(backend)))
 		if p != nil {
 			r.ProgramBytes = p.Plan().ArenaBytes
 		}

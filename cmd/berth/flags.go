@@ -62,7 +62,7 @@ func (a *app) kernels() []berth.Option {
 	return opts
 }
 
-// memoryUnits are the suffixes of --max-memory, in bytes.
+// memoryUnits are the suffixes of --max-memory and --device-memory, in bytes.
 var memoryUnits = []struct {
 	suffix string
 	bytes  float64
@@ -111,7 +111,7 @@ func (a *app) readFlags(set *pflag.FlagSet) (err error) {
 	if err := a.readLimits(); err != nil {
 		return err
 	}
-	limit, err := parseMemory(a.maxMemory)
+	limit, err := parseMemory("max-memory", a.maxMemory)
 	a.memory = ndarray.Budget(limit)
 	return err
 }
@@ -142,14 +142,14 @@ func (a *app) readLimits() error {
 	return nil
 }
 
-// parseMemory reads --max-memory: a number with a unit, or of bytes; 0 for "".
-func parseMemory(s string) (int64, error) {
+// parseMemory reads a flag of bytes: a number with a unit, or of bytes; 0 for "".
+func parseMemory(flag, s string) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}
 	n, err := parseBytes(s)
 	if err != nil {
-		return 0, usagef("--max-memory %q: %w", s, err)
+		return 0, usagef("--%s %q: %w", flag, s, err)
 	}
 	return n, nil
 }
@@ -258,16 +258,32 @@ func editDistance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// backendFlag adds --backend.
-func backendFlag(c *cobra.Command, name *string) {
-	c.Flags().StringVar(name, "backend", "cpu", strings.Join(berth.Backends(), ", "))
+// deviceFlags are --device and --device-memory.
+type deviceFlags struct {
+	index int
+	limit string
+	bytes int64 // read from limit
 }
 
-func checkBackend(name string) error {
+// backendFlags adds --backend, --device and --device-memory.
+func (a *app) backendFlags(c *cobra.Command, name *string) {
+	c.Flags().StringVar(name, "backend", "cpu", strings.Join(berth.Backends(), ", "))
+	c.Flags().IntVar(&a.device.index, "device", 0, "with --backend cuda: the number of the GPU, as the driver lists them")
+	c.Flags().StringVar(&a.device.limit, "device-memory", "", "with --backend cuda, cuda-sim: memory of the device that the process may take: 8GiB, 512MB, … (default all that is there)")
+}
+
+// checkBackend checks --backend, and reads what comes with it.
+func (a *app) checkBackend(name string) (err error) {
 	if !slices.Contains(berth.Backends(), name) {
 		return usagef("there is no backend %q; there are %s", name, strings.Join(berth.Backends(), ", "))
 	}
-	return nil
+	a.device.bytes, err = parseMemory("device-memory", a.device.limit)
+	return err
+}
+
+// on are the options for a backend and its device.
+func (a *app) on(backend string) []berth.Option {
+	return []berth.Option{berth.WithBackend(backend), berth.WithDevice(a.device.index), berth.WithDeviceMemory(a.device.bytes)}
 }
 
 // toleranceFlags adds --rtol and --atol.

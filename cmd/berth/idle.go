@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/cuda"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -58,16 +59,28 @@ var idleRules = []idleRule{
 	{"bench", func(g given) bool { return g.is("backend", "reference") }, " with --backend reference", []string{"optimize-for", "accuracy"}},
 	{"bench", func(g given) bool { return g.is("backend", "cuda-sim") }, " with --backend cuda-sim, which has no times", []string{"seconds", "profile", "compare", "tape-machine"}},
 	{"bench", func(g given) bool { return !g.any("compare") }, " without --compare ort", []string{"python"}},
-	{"compare", func(g given) bool { return g.any("train") }, " with --train", []string{"seed", "budget", "capacity", "backend"}},
-	{"compare", func(g given) bool { return g.any("instance") }, " of a bare instance", slices.Concat(without(ofModels, "planner", "parallel-safe", "max-memory"), []string{"data", "backend"})},
+	{"compare", func(g given) bool { return g.any("train") }, " with --train", []string{"seed", "budget", "capacity", "backend", "device", "device-memory"}},
+	{"compare", func(g given) bool { return g.any("instance") }, " of a bare instance", slices.Concat(without(ofModels, "planner", "parallel-safe", "max-memory"), []string{"data", "backend", "device", "device-memory"})},
 	{"compare", func(g given) bool { return g.is("backend", "reference") }, " with --backend reference", []string{"optimize-for", "accuracy"}},
+	{"compare", func(g given) bool { return !g.any("run") }, " without --run", []string{"device-memory"}},
 	{"compare", func(g given) bool { return !g.any("run", "tape-machine") }, " without --run or --tape-machine", []string{"seed"}},
 	{command: "inspect", flags: []string{"seed"}},
 	{"inspect", func(g given) bool { return g.any("text", "node") }, " with --text or --node", ofPrograms},
 	{"inspect", func(g given) bool { return g.any("node") }, " with --node", []string{"schedule"}},
 	{command: "train", flags: []string{"channel-block", "parallel-safe"}},
 	{command: "models", flags: append(ofModels, "verbose")},
+	{"run", hasNoDevice, " without --backend cuda or cuda-sim", ofDevices},
+	{"bench", hasNoDevice, " without --backend cuda or cuda-sim", ofDevices},
+	{"compare", hasNoDevice, " without --backend cuda or cuda-sim", ofDevices},
+	{"inspect", hasNoDevice, " without --backend cuda or cuda-sim", ofDevices},
+	{"verify", hasNoDevice, " without --backend cuda or cuda-sim", ofDevices},
 }
+
+// ofDevices are the flags that concern a device.
+var ofDevices = []string{"device", "device-memory"}
+
+// hasNoDevice reports a backend that computes on the host.
+func hasNoDevice(g given) bool { return !g.is("backend", cuda.Name) && !g.is("backend", cuda.SimName) }
 
 func without(list []string, names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(names, s) })

@@ -35,7 +35,7 @@ func (a *app) inspectCmd() *cobra.Command {
 	c.Flags().StringVar(&f.node, "node", "", "show one node, by name or by one of its results")
 	c.Flags().StringVar(&f.html, "html", "", "write the memory map as a page")
 	c.Flags().BoolVar(&f.text, "text", false, "print the graph as text")
-	backendFlag(c, &f.backend)
+	a.backendFlags(c, &f.backend)
 	a.dataFlag(c)
 	return c
 }
@@ -84,7 +84,7 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if n := f.node != ""; n && (f.text || f.html != "") || f.text && f.html != "" {
 		return usagef("only one of --node, --text and --html can be shown")
 	}
-	if err := checkBackend(f.backend); err != nil {
+	if err := a.checkBackend(f.backend); err != nil {
 		return err
 	}
 	a.collector.space(min(spaceBetween, a.memory.Bytes()/8))
@@ -102,7 +102,7 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 		return err
 	}
 	if f.backend != "cpu" {
-		p, err := m.Compile(ctx, append(slices.Clip(opts), berth.WithBackend(f.backend))...)
+		p, err := m.Compile(ctx, append(slices.Clip(opts), a.on(f.backend)...)...)
 		if err != nil {
 			return err
 		}

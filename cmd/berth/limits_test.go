@@ -47,6 +47,31 @@ func TestLimits(t *testing.T) {
 	fails(t, exitUsage, []string{"--timeout"}, "run", small, "--timeout", "-1s")
 }
 
+// TestDeviceLimits: the device is chosen and its memory limited by flags, which have an effect or are refused.
+func TestDeviceLimits(t *testing.T) {
+	m := textModel(t, `in %x: float32[4,4] const %w: float32[4,4] = [1, 2, 3, 4, 0, 1, 0, 1, -1, 0, 2, 0, 1, 1, 1, 1] %p = MatMul(%x, %w) %y = Softmax(%p) out %y`)
+	ok(t, "run", m, "--backend", "cuda-sim", "--device", "0", "--device-memory", "1 MiB")
+	for _, args := range [][]string{{"run", m}, {"bench", m}, {"inspect", m}} {
+		fails(t, exitFailed, []string{"weights of 64, an arena of ", "limit of device memory is 80 bytes", "--device-memory"},
+			append(args, "--backend", "cuda-sim", "--device-memory", "80")...)
+	}
+	assert.Contains(t, ok(t, "compare", m, "--run", "--json", "--backend", "cuda-sim", "--device-memory", "80"), "the limit of device memory is 80 bytes")
+	for _, args := range [][]string{{"run", m}, {"bench", m}, {"inspect", m}, {"compare", m}, {"verify", m}} {
+		fails(t, exitUsage, []string{"--device has no effect on " + args[0] + " without --backend cuda or cuda-sim"}, append(args, "--device", "1")...)
+		fails(t, exitUsage, []string{"--device-memory has no effect on " + args[0]}, append(args, "--device-memory", "1GiB")...)
+		for _, number := range []string{"-1", "1", "1000000"} {
+			if args[0] != "verify" { // which has no cases here
+				fails(t, exitFailed, []string{"there is no GPU " + number + ": the driver finds 0: cuda-sim"}, append(args, "--backend", "cuda-sim", "--device", number)...)
+			}
+		}
+		if args[0] == "compare" {
+			args = append(args, "--run")
+		}
+		fails(t, exitUsage, []string{"--device-memory", "much"}, append(args, "--backend", "cuda-sim", "--device-memory", "much")...)
+	}
+	fails(t, exitUsage, []string{"--device-memory has no effect on compare without --run"}, "compare", m, "--backend", "cuda-sim", "--device-memory", "1GiB")
+}
+
 // TestLimitsOfModels: what a model may cost is raised and lowered by the flag that the error names.
 func TestLimitsOfModels(t *testing.T) {
 	deep := `%y0 = Neg(%x) `

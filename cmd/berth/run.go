@@ -49,7 +49,7 @@ func (a *app) runCmd() *cobra.Command {
 			if f.top < 0 || c.Flags().Changed("top") && f.top == 0 {
 				return usagef("--top must be at least 1")
 			}
-			if err := checkBackend(f.backend); err != nil {
+			if err := a.checkBackend(f.backend); err != nil {
 				return err
 			}
 			return a.runOnce(c.Context(), model, f)
@@ -58,7 +58,7 @@ func (a *app) runCmd() *cobra.Command {
 	c.Flags().StringVar(&f.outputDir, "output-dir", "", "write outputs as .npy into this folder")
 	c.Flags().IntVar(&f.top, "top", 0, "list the largest elements of outputs, so many along the last axis")
 	f.images.add(c)
-	backendFlag(c, &f.backend)
+	a.backendFlags(c, &f.backend)
 	a.dataFlag(c)
 	return c
 }
@@ -109,7 +109,7 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 	}
 	var got map[string]ndarray.Value
 	err = a.withRealisticSizes(ctx, m, have, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
-		got, err = m.RunValues(ctx, in, append(opts, berth.WithBackend(f.backend))...)
+		got, err = m.RunValues(ctx, in, append(opts, a.on(f.backend)...)...)
 		return err
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func (a *app) verifyCmd() *cobra.Command {
 	c.Flags().StringVar(&f.list, "list", "", "write a status line per case to this file")
 	c.Flags().StringVar(&f.only, "only", "", "only cases whose name contains this")
 	c.Flags().BoolVar(&f.optimized, "optimized", false, "optimize each model first and run the result")
-	backendFlag(c, &f.backend)
+	a.backendFlags(c, &f.backend)
 	c.Flags().BoolVar(&f.poison, "poison", true, "fill the arena with garbage before each run")
 	return c
 }
@@ -71,10 +71,10 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 		return err
 	}
 	a.dump, a.outputs = one.dump, one.outputs
-	if err := checkBackend(f.backend); err != nil {
+	if err := a.checkBackend(f.backend); err != nil {
 		return err
 	}
-	opts = append(opts, berth.WithBackend(f.backend))
+	opts = append(opts, a.on(f.backend)...)
 	if f.backend == "reference" {
 		opts = append(opts, berth.WithoutPasses())
 	}

@@ -118,6 +118,12 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 		}
 		p.Report.ParallelSafe = o.ParallelSafe
 	}
+	if remote != nil {
+		err = remote.Load(ctx, p.ArenaBytes, p.Report.ScratchBytes)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 

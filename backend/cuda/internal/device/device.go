@@ -54,7 +54,6 @@ type Info struct {
 	Name           string
 	Major, Minor   int // compute capability: 8 and 6 for sm_86
 	Processors     int // streaming multiprocessors
-	SharedPerBlock int // bytes, without asking for more
 	ClockKHz       int // at most, of the multiprocessors
 	MemoryClockKHz int
 	MemoryBusBits  int
@@ -82,7 +81,6 @@ type Kernel interface{ Name() string }
 type Launch struct {
 	Kernel      Kernel
 	Grid, Block [3]int
-	Shared      int             // bytes of dynamic shared memory
 	Args        []byte          // the arguments one after another, each at a multiple of its size
 	Context     context.Context // ends a kernel early where that is possible; nil: none does; a graph has its own
 	Windows     []Window        // the memory that the kernel touches; what lies outside is an error where that is checked

@@ -1,6 +1,9 @@
 package device
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // NoDriverError says that the NVIDIA driver is not there, or cannot be loaded.
 type NoDriverError struct {
@@ -21,8 +24,9 @@ func (e *NoDriverError) Unwrap() error { return e.Err }
 
 // OldDriverError says that the driver cannot run the kernels.
 type OldDriverError struct {
-	Have, Need int    // CUDA versions as the driver counts them, 12010 for 12.1
-	Missing    string // a function that the driver lacks; empty if only the version is too low
+	Have    int    // version of CUDA as the driver counts, 12010 for 12.1
+	Need    int    // version that the kernels need
+	Missing string // a function that the driver lacks; empty if only the version is too low
 }
 
 // Error names both versions and what to do.
@@ -37,14 +41,21 @@ func (e *OldDriverError) Error() string {
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // NoDeviceError says that there is no device of a number.
-type NoDeviceError struct{ Index, Count int }
+type NoDeviceError struct {
+	Index   int
+	Devices []string // the names of those that there are, by their numbers
+}
 
 // Error names the number and how many there are.
 func (e *NoDeviceError) Error() string {
-	if e.Count == 0 {
+	if len(e.Devices) == 0 {
 		return "the NVIDIA driver finds no GPU (is CUDA_VISIBLE_DEVICES empty?); use the backend cuda-sim or cpu"
 	}
-	return fmt.Sprintf("there is no GPU %d: the driver finds %d, counted from 0", e.Index, e.Count)
+	list := make([]string, len(e.Devices))
+	for i, name := range e.Devices {
+		list[i] = fmt.Sprintf("%d: %s", i, name)
+	}
+	return fmt.Sprintf("there is no GPU %d: the driver finds %s", e.Index, strings.Join(list, ", "))
 }
 
 // OldDeviceError says that a GPU cannot run the kernels.
@@ -58,10 +69,18 @@ func (e *OldDeviceError) Error() string {
 	return fmt.Sprintf("%s has compute capability %d.%d; the kernels need 7.0 (Volta) or later; choose another GPU with CUDA_VISIBLE_DEVICES, or the backend cpu", e.Device, e.Major, e.Minor)
 }
 
-// MemoryError says that the device has too little memory, or the host too little that the device can copy from and to.
+// MemoryError says that the device has too little memory, or the host too little that the device can copy from and to, or that a program
+// may not take as much as it needs.
 type MemoryError struct {
-	Want, Free, Total int64
-	Host              bool // Free and Total are not known
+	What        string // what the memory is for; "" where it is only known how much
+	Want        int64  // bytes that are needed
+	Free, Total int64  // of the device; 0 for memory of the host
+	Host        bool   // it is memory of the host that is lacking
+	Limit       int64  // of what the process may take on the device (WithDeviceMemory); 0 if that is not what is exceeded
+	Used        int64  // of it
+
+	// What a program needs, where it is refused before anything is uploaded. Their sum is Want, but for Workspace, which is in the arena.
+	Weights, Arena, Workspace int64
 }
 
 // Error names how much is needed and how much there is.
@@ -69,7 +88,18 @@ func (e *MemoryError) Error() string {
 	if e.Host {
 		return fmt.Sprintf("out of pinned memory of the host: %d bytes for copies to and from the device are needed; end other programs, or raise the limit of locked memory", e.Want)
 	}
-	return fmt.Sprintf("out of device memory: %d bytes are needed, %d of %d are free", e.Want, e.Free, e.Total)
+	what := ""
+	switch {
+	case e.Weights+e.Arena > 0:
+		what = fmt.Sprintf(" for a program: weights of %d, an arena of %d with %d of workspace in it", e.Weights, e.Arena, e.Workspace)
+	case e.What != "":
+		what = " for " + e.What
+	}
+	if e.Limit > 0 {
+		return fmt.Sprintf("the limit of device memory is %d bytes, of which %d are in use: %d are needed%s; close what is not needed, or raise the limit (WithDeviceMemory, --device-memory of the command)",
+			e.Limit, e.Used, e.Want, what)
+	}
+	return fmt.Sprintf("out of device memory: %d bytes are needed%s, %d of %d are free", e.Want, what, e.Free, e.Total)
 }
 
 // KernelError says that a launch failed.

@@ -65,7 +65,6 @@ type calls struct {
 	moduleLoad         func(module *uintptr, image *byte, count uint32, options, values *uintptr) int32
 	moduleGetFunction  func(fn *uintptr, module uintptr, name string) int32
 	moduleUnload       func(module uintptr) int32
-	functionSet        func(fn uintptr, attribute, value int32) int32
 	launch             func(fn uintptr, gx, gy, gz, bx, by, bz, shared uint32, stream uintptr, params, extra *uintptr) int32
 	graphInstantiate   func(exec *uintptr, graph uintptr, flags uint64) int32
 	graphLaunch        func(exec, stream uintptr) int32
@@ -92,7 +91,7 @@ func (c *calls) names() map[string]any {
 		"cuStreamBeginCapture_v2": &c.beginCapture, "cuStreamEndCapture": &c.endCapture,
 		"cuStreamGetCaptureInfo_v2": &c.captureInfo, "cuStreamUpdateCaptureDependencies": &c.captureAfter,
 		"cuModuleLoadDataEx": &c.moduleLoad, "cuModuleGetFunction": &c.moduleGetFunction, "cuModuleUnload": &c.moduleUnload,
-		"cuFuncSetAttribute": &c.functionSet, "cuLaunchKernel": &c.launch,
+		"cuLaunchKernel":              &c.launch,
 		"cuGraphInstantiateWithFlags": &c.graphInstantiate, "cuGraphLaunch": &c.graphLaunch,
 		"cuGraphExecDestroy": &c.graphExecDestroy, "cuGraphDestroy": &c.graphDestroy,
 		"cuEventCreate": &c.eventCreate, "cuEventRecord": &c.eventRecord, "cuEventSynchronize": &c.eventSynchronize,

@@ -30,21 +30,9 @@ type gpu struct {
 // Open opens the library, usually [Library], and a GPU of it. Errors: [device.NoDriverError], [device.OldDriverError],
 // [device.NoDeviceError], [device.OldDeviceError], [device.CallError].
 func Open(library string, index int) (device.Device, error) {
-	c, err := bind(library)
+	c, err := find(library, index)
 	if err != nil {
 		return nil, err
-	}
-	if code := c.init(0); code == noDevice {
-		return nil, &device.NoDeviceError{Index: index}
-	} else if err := c.failure("cuInit", code); err != nil {
-		return nil, err
-	}
-	var count int32
-	if err := c.failure("cuDeviceGetCount", c.deviceGetCount(&count)); err != nil {
-		return nil, err
-	}
-	if index < 0 || index >= int(count) {
-		return nil, &device.NoDeviceError{Index: index, Count: int(count)}
 	}
 	g := &gpu{calls: c}
 	if err := c.failure("cuDeviceGet", c.deviceGet(&g.dev, int32(index))); err != nil {
@@ -66,14 +54,59 @@ func Open(library string, index int) (device.Device, error) {
 	return g, nil
 }
 
+// Find says whether there is a GPU of a number; the errors are those of [Open].
+func Find(library string, index int) error {
+	_, err := find(library, index)
+	return err
+}
+
+// find is the library with a GPU of a number.
+func find(library string, index int) (*calls, error) {
+	c, err := bind(library)
+	if err != nil {
+		return nil, err
+	}
+	if code := c.init(0); code == noDevice {
+		return nil, &device.NoDeviceError{Index: index}
+	} else if err := c.failure("cuInit", code); err != nil {
+		return nil, err
+	}
+	var count int32
+	if err := c.failure("cuDeviceGetCount", c.deviceGetCount(&count)); err != nil {
+		return nil, err
+	}
+	if index >= 0 && index < int(count) {
+		return c, nil
+	}
+	none := &device.NoDeviceError{Index: index}
+	for i := range count {
+		var dev int32
+		if err := c.failure("cuDeviceGet", c.deviceGet(&dev, i)); err != nil {
+			return nil, errors.Join(none, err)
+		}
+		name, err := c.name(dev)
+		if err != nil {
+			return nil, errors.Join(none, err)
+		}
+		none.Devices = append(none.Devices, name)
+	}
+	return nil, none
+}
+
+// name asks for a device's name.
+func (c *calls) name(dev int32) (string, error) {
+	name := make([]byte, 256)
+	err := c.failure("cuDeviceGetName", c.deviceGetName(&name[0], int32(len(name)), dev))
+	return textOf(name), err
+}
+
 // describe asks for the device's name and properties, by the numbers of CUdevice_attribute.
 func (g *gpu) describe() error {
-	name := make([]byte, 256)
-	if err := g.calls.failure("cuDeviceGetName", g.calls.deviceGetName(&name[0], int32(len(name)), g.dev)); err != nil {
+	var err error
+	if g.info.Name, err = g.calls.name(g.dev); err != nil {
 		return err
 	}
-	g.info.Name = textOf(name)
-	for attribute, to := range map[int32]*int{75: &g.info.Major, 76: &g.info.Minor, 16: &g.info.Processors, 8: &g.info.SharedPerBlock,
+	for attribute, to := range map[int32]*int{75: &g.info.Major, 76: &g.info.Minor, 16: &g.info.Processors,
 		13: &g.info.ClockKHz, 36: &g.info.MemoryClockKHz, 37: &g.info.MemoryBusBits} {
 		var v int32
 		if err := g.calls.failure("cuDeviceGetAttribute", g.calls.deviceGetAttribute(&v, attribute, g.dev)); err != nil {
@@ -226,9 +259,8 @@ func (g *gpu) Load(ptx string) (device.Module, error) {
 }
 
 type kernel struct {
-	at     uintptr
-	name   string
-	shared int // the dynamic shared memory that the driver has been told of
+	at   uintptr
+	name string
 }
 
 // Name is the kernel's name.
@@ -249,18 +281,11 @@ func (m *module) Unload() error {
 	return m.gpu.do("cuModuleUnload", func() int32 { return m.gpu.calls.moduleUnload(m.at) })
 }
 
-// Launch passes the buffer of arguments as it is. More shared memory than a GPU gives unasked is asked for first.
+// Launch passes the buffer of arguments as it is. Kernels have the shared memory that they declare.
 func (g *gpu) Launch(l *device.Launch) error {
 	k, ok := l.Kernel.(*kernel)
 	if !ok {
 		return fmt.Errorf("the kernel is not of this device")
-	}
-	if l.Shared > g.info.SharedPerBlock && l.Shared > k.shared {
-		const maxDynamicShared = 8
-		if err := g.do("cuFuncSetAttribute", func() int32 { return g.calls.functionSet(k.at, maxDynamicShared, int32(l.Shared)) }); err != nil {
-			return &device.KernelError{Kernel: k.name, Err: err}
-		}
-		k.shared = l.Shared
 	}
 	const end, bufferPointer, bufferSize = 0, 1, 2
 	args := append(append([]byte{}, l.Args...), 0) // never empty, so that it has an address
@@ -272,7 +297,7 @@ func (g *gpu) Launch(l *device.Launch) error {
 	extra := [5]uintptr{bufferPointer, uintptr(unsafe.Pointer(&args[0])), bufferSize, uintptr(unsafe.Pointer(&size)), end}
 	err := g.do("cuLaunchKernel", func() int32 {
 		return g.calls.launch(k.at, uint32(l.Grid[0]), uint32(l.Grid[1]), uint32(l.Grid[2]), uint32(l.Block[0]), uint32(l.Block[1]),
-			uint32(l.Block[2]), uint32(l.Shared), g.stream, nil, &extra[0])
+			uint32(l.Block[2]), 0, g.stream, nil, &extra[0])
 	})
 	if _, isLost := err.(*device.DeviceLostError); isLost {
 		return err // by an earlier one

@@ -1,21 +1,46 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 )
 
 // Work that is left for later is done in the order in which it was asked for, when an event behind it is waited for. Contexts do not end it,
-// as they do not end that of a GPU. Host memory that is read or used again too early has other bytes then, and memory that is given back too
-// early is an error.
+// as they do not end that of a GPU. Host memory that is read too early has other bytes then; memory that is given back too early, and host
+// memory that is written before it has been copied to the device, are errors.
 
 // later is work that is left.
 type later struct {
 	work task
 	uses []span
+	from []source
+}
+
+// source is memory of the host that work copies to the device, as it was when that was asked for.
+type source struct{ now, was []byte }
+
+// leave notes work for later.
+func (d *Device) leave(work task, from [][]byte, uses []span) {
+	l := later{work: work, uses: uses}
+	for _, b := range from {
+		l.from = append(l.from, source{b, slices.Clone(b)})
+	}
+	d.queue = append(d.queue, l)
+}
+
+// isIntact is an error if what work copies has been written since.
+func (l *later) isIntact() error {
+	for _, s := range l.from {
+		if !bytes.Equal(s.now, s.was) {
+			return fmt.Errorf("%d bytes of the host are written before they have been copied to the device", len(s.now))
+		}
+	}
+	return nil
 }
 
 // span is memory of the device or of the host.
@@ -61,6 +86,9 @@ func (d *Device) finish(pieces int64) error {
 		d.queue[0] = later{}
 		d.queue = d.queue[1:]
 		d.done++
+		if err := next.isIntact(); err != nil {
+			return err
+		}
 		if err := next.work(context.Background()); err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ func New(o Options) *Device {
 
 // Info describes the interpreter as a device of the newest architecture that kernels are written for.
 func (d *Device) Info() device.Info {
-	return device.Info{Name: "PTX interpreter", Major: 8, Minor: 0, Processors: 1, SharedPerBlock: 48 << 10}
+	return device.Info{Name: "PTX interpreter", Major: 8, Minor: 0, Processors: 1}
 }
 
 // Memory tells what is left of the limit.
@@ -117,14 +117,19 @@ func (d *Device) FreeHost(b []byte) error {
 
 // ask does work, or notes it while a graph is captured, or for later.
 func (d *Device) ask(ctx context.Context, work task, uses ...span) error {
+	return d.askFrom(ctx, work, nil, uses...)
+}
+
+// askFrom is ask for work that copies memory of the host to the device.
+func (d *Device) askFrom(ctx context.Context, work task, from [][]byte, uses ...span) error {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	switch {
 	case d.capture != nil:
-		d.capture.add(work, uses)
+		d.capture.add(work, from, uses)
 		return nil
 	case d.options.Late:
-		d.queue = append(d.queue, later{work, uses})
+		d.leave(work, from, uses)
 		return nil
 	}
 	return work(ctx)
@@ -132,14 +137,14 @@ func (d *Device) ask(ctx context.Context, work task, uses ...span) error {
 
 // CopyIn copies from the host. Where the host's memory is not of AllocHost, it has been done on return, and all work before it.
 func (d *Device) CopyIn(to device.Pointer, from []byte) error {
-	err := d.ask(context.Background(), func(context.Context) error {
+	err := d.askFrom(context.Background(), func(context.Context) error {
 		data, err := d.mem.At(uint64(to), len(from))
 		if err != nil {
 			return fmt.Errorf("copy to the device: %w", err)
 		}
 		copy(data, from)
 		return d.mem.SetWritten(uint64(to), len(from), true)
-	}, at(to, len(from)), ofHost(from))
+	}, [][]byte{from}, at(to, len(from)), ofHost(from))
 	if err != nil || d.isPinned(from) {
 		return err
 	}
@@ -253,7 +258,7 @@ func (d *Device) Launch(l *device.Launch) error {
 	if !ok {
 		return fmt.Errorf("the kernel is not of this device")
 	}
-	launch := ptx.Launch{Kernel: k.name, Grid: l.Grid, Block: l.Block, DynamicShared: l.Shared, Args: append([]byte{}, l.Args...),
+	launch := ptx.Launch{Kernel: k.name, Grid: l.Grid, Block: l.Block, Args: append([]byte{}, l.Args...),
 		Threads: d.options.Threads}
 	if l.Windows != nil {
 		launch.Windows = []ptx.Window{}
@@ -297,6 +302,7 @@ type graph struct {
 	device *Device
 	pieces []piece
 	uses   []span
+	from   [][]byte
 	waits  []int // of the next piece
 	isFree bool  // After has said what that is
 
@@ -304,13 +310,13 @@ type graph struct {
 }
 
 // add adds a piece of work.
-func (g *graph) add(work task, uses []span) {
+func (g *graph) add(work task, from [][]byte, uses []span) {
 	k := len(g.pieces)
 	if !g.isFree && k > 0 {
 		g.waits = append(g.waits[:0], k-1)
 	}
 	g.pieces = append(g.pieces, piece{work: work, uses: uses, before: len(g.waits)})
-	g.uses = append(g.uses, uses...)
+	g.uses, g.from = append(g.uses, uses...), append(g.from, from...)
 	for _, p := range g.waits {
 		g.pieces[p].behind = append(g.pieces[p].behind, k)
 	}
@@ -351,7 +357,9 @@ func (d *Device) setCapture(g *graph) {
 }
 
 // Run does the work in an order of those that are free, another one in each run, so that what should wait and does not shows.
-func (g *graph) Run(ctx context.Context) error { return g.device.ask(ctx, g.run, g.uses...) }
+func (g *graph) Run(ctx context.Context) error {
+	return g.device.askFrom(ctx, g.run, g.from, g.uses...)
+}
 
 func (g *graph) run(ctx context.Context) error {
 	g.left, g.ready = g.left[:0], g.ready[:0]

@@ -1,0 +1,76 @@
+package cuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// TestDefects plants defects in how sessions and tensors wait, by events that return before the work behind them is done, and expects the
+// interpreter, which does work as late as a GPU may, to find them; without the defect it finds nothing. Edges of graphs that are left out are
+// in TestMissingEdge, what kernels do wrong is in internal/ptx.
+func TestDefects(t *testing.T) {
+	d, m := counting()
+	defer func() { d.isHasty = false }()
+	type subject struct {
+		s    *berth.Session
+		x, y *Tensor
+	}
+	run := func(number int) func(t *testing.T, c *subject) error {
+		return func(t *testing.T, c *subject) error {
+			return RunInto(t.Context(), c.s, values{"x": wave(number, 4, 4)}, values{"y": c.y})
+		}
+	}
+	setX := func(t *testing.T, c *subject) error { return c.x.Set(t.Context(), wave(3, 4, 4)) }
+	setY := func(t *testing.T, c *subject) error { return c.y.Set(t.Context(), wave(4, 4, 4)) }
+	get := func(t *testing.T, c *subject) error { _, err := c.y.Get(t.Context()); return err }
+	const written, givenBack = "of the host are written before they have been copied to the device", "is given back before work is done that uses it"
+	for _, c := range []struct {
+		name   string
+		before int // runs without the defect
+		hasty  func(t *testing.T, c *subject) error
+		then   []func(t *testing.T, c *subject) error
+		want   string
+	}{
+		{"staging memory used again before the copy is done, piece by piece", 0, run(1), []func(t *testing.T, c *subject) error{run(2), get}, written},
+		{"staging memory used again before the copy of a new graph is done", 1, run(1), []func(t *testing.T, c *subject) error{run(2), get}, written},
+		{"staging memory used again before the copy of a graph is done", 2, run(1), []func(t *testing.T, c *subject) error{run(2), get}, written},
+		{"staging memory of tensors used again before the copy is done", 0, setY, []func(t *testing.T, c *subject) error{setX, get}, written},
+		{"a tensor given back before the copy is done", 0, setY, []func(t *testing.T, c *subject) error{func(t *testing.T, c *subject) error { return c.y.Close() }}, givenBack},
+	} {
+		for _, hasDefect := range []bool{false, true} {
+			t.Run(c.name, func(t *testing.T) {
+				on := &subject{s: sessionOn(t, modelOf(t, onDeviceAlone), countingName)}
+				var err error
+				on.x, err = NewTensor(t.Context(), on.s, ndarray.Float32, 4, 4)
+				require.NoError(t, err)
+				on.y, err = NewTensor(t.Context(), on.s, ndarray.Float32, 4, 4)
+				require.NoError(t, err)
+				require.NoError(t, on.x.Set(t.Context(), wave(0, 4, 4)))
+				for range c.before {
+					require.NoError(t, run(0)(t, on))
+				}
+				d.isHasty = hasDefect
+				require.NoError(t, c.hasty(t, on))
+				d.isHasty = false
+				for _, f := range c.then {
+					if err = f(t, on); err != nil {
+						break
+					}
+				}
+				for m.wait(t.Context()) != nil {
+					continue // what is left of the defect
+				}
+				if !hasDefect {
+					require.NoError(t, err)
+				} else if assert.Error(t, err) {
+					assert.ErrorContains(t, err, c.want)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package cuda
+
+import (
+	"context"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+)
+
+// Weights and tensors are copied piece by piece through pinned memory that the device's users share, so that no call of the driver waits
+// for work that others have asked for, as one for ordinary memory does: the copy is asked for and its event waited for, which a context
+// ends.
+//
+//	tensor  ├── piece ──┼── piece ──┼─ piece ─┤
+//	            │ copy, one at a time
+//	pinned  ├───▼───────┤ ──▶ device
+
+// ferry is that memory.
+type ferry struct {
+	lock   gate // of what follows
+	pinned []byte
+	done   device.Event
+	isBusy bool // with a piece whose context has ended
+}
+
+// ferryBytes is the size of a piece.
+const ferryBytes = 1 << 20
+
+// upload copies to the device.
+func (m *machine) upload(ctx context.Context, to device.Pointer, data []byte) error {
+	return m.pieces(ctx, int64(len(data)), func(at int64, pinned []byte) error {
+		copy(pinned, data[at:])
+		return m.carry(ctx, func(d device.Device) error { return d.CopyIn(to+device.Pointer(at), pinned) })
+	})
+}
+
+// download copies to the host.
+func (m *machine) download(ctx context.Context, data []byte, from device.Pointer) error {
+	return m.pieces(ctx, int64(len(data)), func(at int64, pinned []byte) error {
+		err := m.carry(ctx, func(d device.Device) error { return d.CopyOut(pinned, from+device.Pointer(at)) })
+		if err == nil {
+			copy(data[at:], pinned)
+		}
+		return err
+	})
+}
+
+// pieces calls f for each piece of a copy, with pinned memory of its size that nobody else uses.
+func (m *machine) pieces(ctx context.Context, bytes int64, f func(at int64, pinned []byte) error) error {
+	if bytes == 0 {
+		return nil
+	}
+	if err := m.ferry.lock.enter(ctx); err != nil {
+		return err
+	}
+	defer m.ferry.lock.Unlock()
+	if err := m.openFerry(ctx); err != nil {
+		return err
+	}
+	for at := int64(0); at < bytes; at += ferryBytes {
+		if err := f(at, m.ferry.pinned[:min(bytes-at, ferryBytes)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openFerry has the memory, with nothing left in it.
+func (m *machine) openFerry(ctx context.Context) error {
+	f := &m.ferry
+	if f.done == nil {
+		var pinned []byte
+		var done device.Event
+		err := m.withRoom(ctx, func(d device.Device) (err error) {
+			if pinned, err = d.AllocHost(ferryBytes); err != nil {
+				return err
+			}
+			if done, err = d.NewEvent(); err != nil {
+				_ = d.FreeHost(pinned)
+			}
+			return err
+		}, func(d device.Device) { _, _ = done.Close(), d.FreeHost(pinned) })
+		if err != nil {
+			return err
+		}
+		f.pinned, f.done = pinned, done
+	}
+	if !f.isBusy {
+		return nil
+	}
+	err := m.note(f.done.Wait(ctx))
+	f.isBusy = err != nil
+	return err
+}
+
+// carry asks for the copy of a piece and waits for it.
+func (m *machine) carry(ctx context.Context, f func(d device.Device) error) error {
+	err := m.ask(ctx, func(d device.Device) error {
+		m.ferry.isBusy = true
+		if err := f(d); err != nil {
+			return err
+		}
+		return m.ferry.done.Record()
+	})
+	if err == nil {
+		err = m.note(m.ferry.done.Wait(ctx))
+	}
+	if err == nil {
+		m.ferry.isBusy = false
+	}
+	return err
+}

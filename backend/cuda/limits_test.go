@@ -1,0 +1,204 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// withWeight has a weight of 64 bytes and an arena of 128 at most.
+const withWeight = `in %x: float32[4,4] const %w: float32[4,4] = [1, 2, 3, 4, 0, 1, 0, 1, -1, 0, 2, 0, 1, 1, 1, 1] %p = MatMul(%x, %w) %q = Softmax(%p) %y = MatMul(%q, %w) out %y`
+
+// TestDeviceMemory: a program that cannot fit is refused before anything is uploaded, with what it needs; sessions, programs and tensors
+// count together, whatever limits they have.
+func TestDeviceMemory(t *testing.T) {
+	d, m := prompt()
+	model := modelOf(t, withWeight)
+	uploads := d.Uploads.Load
+	compile := func(limit int64) (*berth.Program, error) {
+		return model.Compile(t.Context(), berth.WithBackend(promptName), berth.WithDeviceMemory(limit))
+	}
+	runtime.GC()
+	before := uploads()
+	var full *MemoryError
+	for _, limit := range []int64{1, 63, 64, 150} {
+		used := m.used.Load()
+		_, err := compile(limit)
+		require.ErrorAs(t, err, &full, "a limit of %d", limit)
+		assert.EqualValues(t, 64, full.Weights)
+		assert.Greater(t, full.Arena, int64(64))
+		assert.Equal(t, full.Weights+full.Arena, full.Want)
+		assert.Equal(t, limit, full.Limit)
+		assert.LessOrEqual(t, full.Used, used)
+		assert.ErrorContains(t, err, "WithDeviceMemory, --device-memory")
+		assert.ErrorContains(t, err, fmt.Sprintf("weights of 64, an arena of %d with %d of workspace in it", full.Arena, full.Workspace))
+	}
+	assert.Equal(t, before, uploads(), "nothing is uploaded of what cannot fit")
+
+	others := m.used.Load()
+	limit := others + full.Want + 64 // a session, with its input
+	p, err := compile(limit)
+	require.NoError(t, err)
+	assert.Equal(t, before+1, uploads())
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	in := values{"x": wave(1, 4, 4)}
+	got, err := s.RunValues(t.Context(), in)
+	require.NoError(t, err)
+	equal(t, model, in, got)
+	_, err = p.NewSession()
+	require.ErrorAs(t, err, &full)
+	assert.Equal(t, []any{"the arena", limit}, []any{full.What, full.Limit})
+	_, err = NewTensor(t.Context(), s, ndarray.Float32, 1000)
+	require.ErrorAs(t, err, &full)
+	assert.Equal(t, []any{"a tensor", int64(4000)}, []any{full.What, full.Want})
+	free, err := sessionOn(t, model, promptName).RunValues(t.Context(), in)
+	require.NoError(t, err, "a program without a limit")
+	equal(t, model, in, free)
+	stats, err := StatsOf(s)
+	require.NoError(t, err)
+	assert.Equal(t, m.used.Load(), stats.UsedBytes)
+	assert.Greater(t, stats.UsedBytes, others)
+	assert.Equal(t, full.Limit, limit)
+	runtime.KeepAlive(p)
+	p, s = nil, nil
+	assert.Eventually(t, func() bool { runtime.GC(); return m.used.Load() <= others }, 10*time.Second, time.Millisecond, "what is given back counts no more")
+}
+
+// TestDeviceMemoryWhileRunning: weights of nodes whose shapes a run decides, and inputs, are within the limit too.
+func TestDeviceMemoryWhileRunning(t *testing.T) {
+	_, m := prompt()
+	model := modelOf(t, `in %x: float32[n,4] const %w: float32[4,4] = [1, 2, 3, 4, 0, 1, 0, 1, -1, 0, 2, 0, 1, 1, 1, 1] %p = MatMul(%x, %w) %y = Softmax(%p) out %y`)
+	in := values{"x": wave(1, 3, 4)}
+	for _, room := range []int64{0, 70, 1 << 20} {
+		runtime.GC()
+		p, err := model.Compile(t.Context(), berth.WithBackend(promptName), berth.WithDeviceMemory(m.used.Load()+64+room))
+		require.NoError(t, err)
+		got, err := p.RunValues(t.Context(), in)
+		if room < 1<<20 {
+			var full *MemoryError
+			require.ErrorAs(t, err, &full, "room for %d bytes", room)
+			continue
+		}
+		require.NoError(t, err)
+		equal(t, model, in, got)
+	}
+}
+
+// TestTooLargeForTheDevice: what the device does not have is told before anything is uploaded, too.
+func TestTooLargeForTheDevice(t *testing.T) {
+	d, _ := onMoody(t, 120<<10)
+	m := modelOf(t, `in %x: float32[128,128] const %w: float32[4,128] = [`+strings.Repeat("1, ", 511)+`1] %p = MatMul(%x, %x) %q = Softmax(%p) %r = MatMul(%q, %p) %y = MatMul(%w, %r) out %y`)
+	before := d.Uploads.Load()
+	_, err := m.Compile(t.Context(), berth.WithBackend(t.Name()))
+	var full *MemoryError
+	require.ErrorAs(t, err, &full)
+	assert.Equal(t, []int64{4 * 512, 120 << 10, 0}, []int64{full.Weights, full.Total, full.Limit})
+	assert.Equal(t, before, d.Uploads.Load())
+}
+
+// TestEvictedGraphs: where shapes change from run to run, the graphs of those that came last longest ago make room.
+func TestEvictedGraphs(t *testing.T) {
+	prompt()
+	s := sessionOn(t, modelOf(t, `in %x: float32[n] %y = Softmax(%x) out %y`), promptName)
+	for run := range mostSegments + 40 {
+		_, err := s.RunValues(t.Context(), values{"x": wave(run, 1+run)})
+		require.NoError(t, err)
+	}
+	stats, err := StatsOf(s)
+	require.NoError(t, err)
+	assert.Equal(t, mostSegments, stats.Graphs)
+	assert.EqualValues(t, 40, stats.EvictedGraphs)
+	assert.Positive(t, stats.StagingBytes)
+	assert.Positive(t, stats.OperandBytes)
+	assert.GreaterOrEqual(t, stats.GraphBytes, int64(mostSegments*pieceBytes))
+	assert.LessOrEqual(t, stats.GraphBytes, int64(mostBytes))
+	var none *TensorError
+	_, err = StatsOf(nil)
+	require.ErrorAs(t, err, &none)
+}
+
+// TestFullRecordings: recordings make room by their bytes, those of the oldest run first.
+func TestFullRecordings(t *testing.T) {
+	r := recordings{}
+	k := &kernel{bytes: mostBytes/2 - pieceBytes} // two segments with it fit
+	segment := func(i int) *segment { return &segment{list: []work{{what: launches, bytes: int64(i), kernel: k}}} }
+	for i, c := range []struct{ run, segment, evicted int }{{1, 1, 0}, {1, 2, 0}, {1, 3, 0}, {2, 3, 0}, {3, 2, 0}, {4, 3, 1}, {9, 4, 2}, {9, 5, 3}} {
+		r.run = int64(c.run)
+		_, err := r.find(segment(c.segment))
+		require.NoError(t, err)
+		assert.LessOrEqual(t, r.bytes, int64(mostBytes), i)
+		assert.EqualValues(t, c.evicted, r.evicted, "step %d", i)
+	}
+}
+
+// TestErrorFields: the documentation of every error that another package defines has all of its fields.
+func TestErrorFields(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, parser.ParseComments)
+	require.NoError(t, err)
+	docs := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.TypeSpec); ok {
+			docs[spec.Name.Name] = spec.Doc.Text()
+		}
+		return true
+	})
+	types := []reflect.Type{reflect.TypeFor[NoDriverError](), reflect.TypeFor[OldDriverError](), reflect.TypeFor[NoDeviceError](), reflect.TypeFor[OldDeviceError](),
+		reflect.TypeFor[MemoryError](), reflect.TypeFor[DeviceLostError](), reflect.TypeFor[KernelError]()}
+	assert.Len(t, docs, len(types))
+	for _, typ := range types {
+		listed := regexp.MustCompile(`(?m)^\t`).FindAllString(docs[typ.Name()], -1)
+		assert.Len(t, listed, typ.NumField(), typ.Name())
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			assert.Regexp(t, fmt.Sprintf(`(?m)^\t%s +%s( |$)`, f.Name, regexp.QuoteMeta(f.Type.String())), docs[typ.Name()], typ.Name())
+		}
+	}
+}
+
+// TestBlockedDriver: a call of the driver that does not return ends for the caller with his context; what it makes later is given back.
+func TestBlockedDriver(t *testing.T) {
+	d, m := onMoody(t, 1<<20)
+	model := modelOf(t, withWeight)
+	s, err := programOn(t, model).NewSession()
+	require.NoError(t, err)
+	x, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	other := modelOf(t, `in %x: float32[4] const %w: float32[4] = [5, 6, 7, 8] %y = Max(%x, %w) out %y`)
+	before := m.used.Load()
+	for name, call := range map[string]func(ctx context.Context) error{
+		"NewTensor": func(ctx context.Context) error { _, err := NewTensor(ctx, s, ndarray.Float32, 4, 4); return err },
+		"Set":       func(ctx context.Context) error { return x.Set(ctx, wave(1, 4, 4)) },
+		"Compile":   func(ctx context.Context) error { _, err := other.Compile(ctx, berth.WithBackend(t.Name())); return err },
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		blocked, held := make(chan struct{}), make(chan struct{})
+		d.block = func() { close(held); <-blocked }
+		done := make(chan error, 1)
+		go func() { done <- call(ctx) }()
+		<-held
+		cancel(errEnough)
+		err := <-done // while the driver is still in its call
+		require.ErrorIs(t, err, context.Canceled, name)
+		require.ErrorIs(t, err, errEnough, name)
+		close(blocked)
+		require.NoError(t, x.Set(t.Context(), wave(1, 4, 4)), name)
+	}
+	assert.Eventually(t, func() bool { runtime.GC(); return m.used.Load() == before }, 10*time.Second, time.Millisecond)
+	runtime.KeepAlive(s)
+	runtime.KeepAlive(x)
+}
