@@ -84,6 +84,9 @@ func (s Step) Element() ndarray.DType {
 	return ndarray.Undefined
 }
 
+// IsOpen reports that sizes of operands or results are known only while running, so that a kernel is chosen then.
+func (s Step) IsOpen() bool { return s.in != nil && !s.in.Node.IsStatic() }
+
 // Threads is how many threads a run of the kernel may use.
 func (s Step) Threads() int {
 	if s.in == nil {

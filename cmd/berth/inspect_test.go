@@ -106,7 +106,7 @@ func TestInspectArena(t *testing.T) {
 func TestInspectPlacement(t *testing.T) {
 	m := object(t, ok(t, "inspect", "builtin:lstm-loop", "--backend", "cuda-sim", "--json"))
 	d := m["device"].(map[string]any)
-	hasFields(t, d, "backend", "arena_bytes", "device_nodes", "host_nodes", "copies")
+	hasFields(t, d, "backend", "arena_bytes", "device_nodes", "host_nodes", "run_time_nodes", "copies")
 	assert.Positive(t, d["device_nodes"])
 	assert.Empty(t, d["host_nodes"])
 	assert.Empty(t, d["copies"])
@@ -130,9 +130,39 @@ func TestInspectPlacement(t *testing.T) {
 	c := d["copies"].([]any)[0].(map[string]any)
 	assert.EqualValues(t, 400, c["to_host_bytes"])
 	assert.EqualValues(t, 40, c["to_device_bytes"], "the places are read by nobody on the device")
+	assert.Empty(t, d["run_time_nodes"])
 	text := ok(t, "inspect", file, "--backend", "cuda-sim")
 	assert.Contains(t, text, "2 nodes on the device, 1 on the host")
 	fails(t, 2, []string{"no backend"}, "inspect", file, "--backend", "abacus")
+
+	g = ssa.NewGraph("open") // a product of known shapes, and one of a dimension that a run decides
+	n := g.AddParam("n", ssa.TensorOf(ndarray.Float32, ssa.Sym("N"), ssa.D(4)))
+	w := g.AddParam("w", ssa.StaticTensor(ndarray.Float32, 4, 4))
+	square := g.NewNode("MatMul", []*ssa.Value{w, w}, 1)
+	product := g.NewNode("MatMul", []*ssa.Value{n, square.Out[0]}, 1)
+	place := g.NewNode("NonZero", []*ssa.Value{w}, 1)
+	for i, v := range []*ssa.Value{square.Out[0], product.Out[0], place.Out[0]} {
+		v.Name = []string{"s", "p", "i"}[i]
+	}
+	g.Results = []*ssa.Value{product.Out[0], place.Out[0]}
+	file = filepath.Join(t.TempDir(), "open.onnx")
+	require.NoError(t, onnxexport.Save(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}}, file, onnxexport.Options{}))
+	for _, c := range []struct {
+		device, host int
+		open         map[string]any
+		text         string
+		flags        []string
+	}{
+		{1, 0, map[string]any{"MatMul": 1.0, "NonZero": 1.0}, "1 nodes on the device, 0 on the host, 2 where the sizes of a run decide (--shape, --dim)", nil},
+		{2, 0, map[string]any{"NonZero": 1.0}, "2 nodes on the device, 0 on the host, 1 where the sizes of a run decide", []string{"--dim", "N=3"}},
+	} {
+		args := append([]string{"inspect", file, "--backend", "cuda-sim"}, c.flags...)
+		d = object(t, ok(t, append(args, "--json")...))["device"].(map[string]any)
+		assert.EqualValues(t, c.device, d["device_nodes"])
+		assert.Len(t, d["host_nodes"], c.host)
+		assert.Equal(t, c.open, d["run_time_nodes"])
+		assert.Contains(t, ok(t, args...), c.text)
+	}
 }
 
 // TestInspectOnOneCore compares what is made at the same time with what is made in turn.

@@ -118,12 +118,13 @@ func attrText(at ssa.Attr) string {
 }
 
 // placementJSON says where the nodes of a program run that was compiled for a device. Bytes are those of one execution of each node; those that are
-// known only while running are not among them.
+// known only while running are not among them, nor copies for nodes whose place is.
 type placementJSON struct {
 	Backend string         `json:"backend"`
 	Arena   int64          `json:"arena_bytes"`
 	Nodes   int            `json:"device_nodes"`
-	Host    map[string]int `json:"host_nodes"` // by operator
+	Host    map[string]int `json:"host_nodes"`     // by operator
+	Open    map[string]int `json:"run_time_nodes"` // by operator, of which the first run with sizes decides whether the device computes them
 	Copies  []copyJSON     `json:"copies"`
 }
 
@@ -136,7 +137,7 @@ type copyJSON struct {
 
 // placement follows values from the steps that make them to those that read them; views lie where their operand does.
 func placement(p *berth.Program, backend string) *placementJSON {
-	res := &placementJSON{Backend: backend, Arena: p.Plan().ArenaBytes, Host: map[string]int{}, Copies: []copyJSON{}}
+	res := &placementJSON{Backend: backend, Arena: p.Plan().ArenaBytes, Host: map[string]int{}, Open: map[string]int{}, Copies: []copyJSON{}}
 	onDevice, bytes, read := map[string]bool{}, map[string]int64{}, map[string]bool{}
 	isDevice := func(s berth.Step) bool { return s.IsJoin() || s.Choice().Algorithm == "device" }
 	p.Steps(func(s berth.Step) {
@@ -153,6 +154,10 @@ func placement(p *berth.Program, backend string) *placementJSON {
 	})
 	p.Steps(func(s berth.Step) {
 		if !s.Kernel() || isDevice(s) {
+			return
+		}
+		if s.IsOpen() {
+			res.Open[s.Op()]++
 			return
 		}
 		res.Host[s.Op()]++
@@ -174,23 +179,32 @@ func placement(p *berth.Program, backend string) *placementJSON {
 	return res
 }
 
+func sum(counts map[string]int) (n int) {
+	for _, k := range counts {
+		n += k
+	}
+	return n
+}
+
 // printPlacement prints what stays on the host, and the copies.
 func (a *app) printPlacement(p *placementJSON) {
 	if p == nil {
 		return
 	}
-	host := 0
-	for _, n := range p.Host {
-		host += n
+	host, open := sum(p.Host), ""
+	if n := sum(p.Open); n > 0 {
+		open = fmt.Sprintf(", %d where the sizes of a run decide (--shape, --dim)", n)
 	}
-	fmt.Fprintf(a.out, "%s: %d nodes on the device, %d on the host; arena on the device %s\n\n", p.Backend, p.Nodes, host, bytesText(p.Arena))
-	if host == 0 {
+	fmt.Fprintf(a.out, "%s: %d nodes on the device, %d on the host%s; arena on the device %s\n\n", p.Backend, p.Nodes, host, open, bytesText(p.Arena))
+	if host == 0 && open == "" {
 		return
 	}
-	t := newTable(a.out, "operator on the host", "nodes")
-	alignRight(t, 2)
-	for _, op := range slices.Sorted(maps.Keys(p.Host)) {
-		t.AppendRow([]any{op, p.Host[op]})
+	t := newTable(a.out, "operator not on the device", "on the host", "decided by sizes")
+	alignRight(t, 2, 3)
+	all := maps.Clone(p.Host)
+	maps.Copy(all, p.Open)
+	for _, op := range slices.Sorted(maps.Keys(all)) {
+		t.AppendRow([]any{op, p.Host[op], p.Open[op]})
 	}
 	t.Render()
 	if len(p.Copies) > 0 {
