@@ -67,15 +67,15 @@ func TestParts(t *testing.T) {
 	assert.Empty(t, alias.Parts(v["c"].Def), "sizes are not known")
 }
 
-// TestOverwritesAll: a result goes over memory only if each operand that shows it may
+// TestUnpaired: a result goes over memory only if each operand that shows it may
 // be written over.
-func TestOverwritesAll(t *testing.T) {
+func TestUnpaired(t *testing.T) {
 	_, v := graphOf(t, `in %x: float32[4] in %w: float32[1] %a = Add(%x, %x) %b = Add(%x, %w) out %a, %b`)
-	over := func(result, operand string) bool {
+	unpaired := func(result string, k int) []int {
 		n := v[result].Def
-		return alias.OverwritesAll(n, 0, ops.InPlacePairs(n), func(i int) bool { return n.In[i] == v[operand] })
+		return alias.Unpaired(n, k, ops.InPlacePairs(n))
 	}
-	assert.True(t, over("a", "x"))
-	assert.True(t, over("b", "x"))
-	assert.False(t, over("b", "w"), "it is read again for every element")
+	assert.Empty(t, unpaired("a", 0))
+	assert.Equal(t, []int{1}, unpaired("b", 0), "it is read again for every element")
+	assert.Equal(t, []int{0, 1}, unpaired("a", 1), "pairs of another result")
 }

@@ -1,8 +1,6 @@
 package alias
 
 import (
-	"slices"
-
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -150,13 +148,19 @@ func Parts(n *ssa.Node) []Part {
 	return out
 }
 
-// OverwritesAll reports whether result k of a node may be written over memory that
-// operands show: each operand that does forms a pair with k.
-func OverwritesAll(n *ssa.Node, k int, pairs []ops.Pair, shows func(operand int) bool) bool {
-	for i := range n.In {
-		if shows(i) && !slices.Contains(pairs, ops.Pair{In: i, Out: k}) {
-			return false
+// Unpaired lists the operands of a node that result k may not be written over. Memory that one of them shows can
+// not be the result's, whatever other operands show it.
+func Unpaired(n *ssa.Node, k int, pairs []ops.Pair) (operands []int) {
+	paired := make([]bool, len(n.In))
+	for _, p := range pairs {
+		if p.Out == k && p.In < len(paired) {
+			paired[p.In] = true
 		}
 	}
-	return true
+	for i, v := range n.In {
+		if v != nil && !paired[i] {
+			operands = append(operands, i)
+		}
+	}
+	return operands
 }

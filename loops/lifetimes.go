@@ -1,6 +1,8 @@
 package loops
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -51,7 +53,7 @@ func (l *lifetimes) periodFor(p, q *ssa.Value, depth int) int {
 	case last < def:
 		return depth
 	case last == def && at != nil && !l.views.IsPointer(q) && q.Def == at &&
-		alias.OverwritesAll(at, q.DefIndex, ops.InPlacePairs(at), func(i int) bool { return at.In[i] == p }):
+		!slices.ContainsFunc(alias.Unpaired(at, q.DefIndex, ops.InPlacePairs(at)), func(i int) bool { return at.In[i] == p }):
 		return depth
 	}
 	return depth + 1

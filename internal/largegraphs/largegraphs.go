@@ -28,6 +28,8 @@ var Families = []Family{
 	{"join", func(n int) *ssa.Graph { return joined(n, "Sum") }},
 	{"concat", func(n int) *ssa.Graph { return joined(n, "Concat", ssa.IntAttr("axis", 0)) }},
 	{"split", split},
+	{"wide-join", func(n int) *ssa.Graph { return joined(min(n, wide), "Sum") }},
+	{"operands", operands},
 	{"initializers", initializers},
 	{"names", names},
 	{"namesakes", namesakes},
@@ -50,6 +52,9 @@ var Families = []Family{
 	{"slices", sliced},
 	{"unread", unread},
 }
+
+// wide is so many operands of a node that their square shows, and few enough that orders of such graphs are searched for.
+const wide = 2000
 
 // Family is a set of graphs.
 type Family struct {
@@ -127,6 +132,13 @@ func readers(n int) *ssa.Graph {
 func joined(n int, op string, attrs ...ssa.Attr) *ssa.Graph {
 	g := ssa.NewGraph(op)
 	g.Results = g.NewNode(op, fan(g, n), 1, attrs...).Out
+	return g
+}
+
+// operands is one node that reads each of a few values many times.
+func operands(n int) *ssa.Graph {
+	g := ssa.NewGraph("operands")
+	g.Results = g.NewNode("Sum", slices.Repeat(fan(g, 4), min(n, wide)/4), 1).Out
 	return g
 }
 

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"slices"
+	"sort"
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/inplace"
@@ -93,6 +94,8 @@ type counter struct {
 	spans            map[*ssa.Value][]span     // by outermost block
 	index            []int32                   // node number by id
 	views            alias.Views
+	seen             []int32 // by region or node: the last list that it was found in; see unique
+	lists            int32   // how many lists there were
 }
 
 // newModel counts one level. control holds what its control-flow nodes need.
@@ -245,10 +248,12 @@ func (c *counter) regionsOf(v *ssa.Value) []int32 {
 	}
 	top, lo, hi := c.extent(p.spot)
 	var out []int32
-	for _, s := range c.spans[top] {
-		if s.lo < hi && lo < s.hi {
-			out = append(out, s.region)
+	spans := c.spans[top] // one after the other
+	for _, s := range spans[sort.Search(len(spans), func(i int) bool { return lo < spans[i].hi }):] {
+		if s.lo >= hi {
+			break
 		}
+		out = append(out, s.region)
 	}
 	return out
 }
@@ -278,22 +283,19 @@ func (c *counter) node(i int) {
 	n, x := c.g.Nodes[i], &c.m.nodes[i]
 	c.index[n.ID] = int32(i)
 	for _, v := range n.In {
-		for _, r := range c.held(v) {
-			x.touches = appendNew(x.touches, r)
-		}
+		x.touches = append(x.touches, c.held(v)...)
 		if v != nil && v.Def != nil {
-			x.preds = appendNew(x.preds, c.index[v.Def.ID])
+			x.preds = append(x.preds, c.index[v.Def.ID])
 		}
 	}
 	for _, v := range n.Out {
 		if !c.writes(n, v) {
 			continue
 		}
-		for _, r := range c.regionsOf(v) {
-			x.touches = appendNew(x.touches, r)
-			x.writes = appendNew(x.writes, r)
-		}
+		x.writes = append(x.writes, c.regionsOf(v)...)
 	}
+	x.preds, x.writes = c.unique(x.preds), c.unique(x.writes)
+	x.touches = c.unique(append(x.touches, x.writes...))
 	if in := c.control[n]; in != nil {
 		c.enclose(n, in, x)
 	} else {
@@ -307,9 +309,18 @@ func (c *counter) writes(n *ssa.Node, v *ssa.Value) bool {
 	return v != nil && c.control[n] == nil && c.place[v.ID].root == v
 }
 
-func appendNew(list []int32, x int32) []int32 {
-	if slices.Contains(list, x) {
-		return list
+// unique keeps the first of equal elements, in place.
+func (c *counter) unique(list []int32) []int32 {
+	c.lists++
+	out := list[:0]
+	for _, x := range list {
+		if more := int(x) + 1 - len(c.seen); more > 0 {
+			c.seen = append(c.seen, make([]int32, more)...)
+		}
+		if c.seen[x] != c.lists {
+			c.seen[x] = c.lists
+			out = append(out, x)
+		}
 	}
-	return append(list, x)
+	return out
 }

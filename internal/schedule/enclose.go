@@ -21,46 +21,49 @@ import (
 // another order of the body may need fewer places. Operands that are passed on are not
 // held: whether one is passed on is not known before the run.
 func (c *counter) placeResults(n *ssa.Node, in *inner) {
+	first := map[int]int{} // by class, the first result that may lie in it
 	for i, v := range n.Out {
 		if v == nil || len(in.outs[i]) == 0 {
 			continue
 		}
-		size, region := inplace.Round(sizeOf(v)), int32(-1)
-		for k, u := range n.Out[:i] {
-			if u != nil && region < 0 && slices.ContainsFunc(in.outs[i], func(b int) bool { return slices.Contains(in.outs[k], b) }) {
-				region = c.place[u.ID].regions[0]
-				c.m.regions[region].bytes = min(c.m.regions[region].bytes, size)
+		size, earlier := inplace.Round(sizeOf(v)), i
+		for _, class := range in.outs[i] {
+			if k, ok := first[class]; ok {
+				earlier = min(earlier, k)
+			} else {
+				first[class] = i
 			}
 		}
-		if region < 0 {
-			region = c.addRegion(size)
+		if earlier == i {
+			c.place[v.ID] = place{regions: []int32{c.addRegion(size)}}
+			continue
 		}
-		c.place[v.ID] = place{regions: []int32{region}}
+		shared := c.place[n.Out[earlier].ID]
+		r := &c.m.regions[shared.regions[0]]
+		r.bytes = min(r.bytes, size)
+		c.place[v.ID] = shared
 	}
 }
 
 // enclose adds what a control-flow node needs inside, beside its results, which it
 // writes, maybe over operands that die.
 func (c *counter) enclose(n *ssa.Node, in *inner, x *mnode) {
-	var results int64
 	for _, v := range n.Out {
-		if v == nil {
-			continue
+		if v != nil {
+			x.writes = append(x.writes, c.place[v.ID].regions...)
 		}
-		for _, r := range c.place[v.ID].regions {
-			if !slices.Contains(x.writes, r) {
-				x.writes = append(x.writes, r)
-				x.touches = appendNew(x.touches, r)
-				results += c.m.regions[r].bytes
-			}
-		}
+	}
+	x.writes = c.unique(x.writes)
+	x.touches = c.unique(append(x.touches, x.writes...))
+	var results int64
+	for _, r := range x.writes {
+		results += c.m.regions[r].bytes
 	}
 	if over := (fold{out: slices.Clone(x.writes)}); len(over.out) > 0 {
 		for _, v := range n.In {
-			for _, r := range c.held(v) {
-				over.in = appendNew(over.in, r)
-			}
+			over.in = append(over.in, c.held(v)...)
 		}
+		over.in = c.unique(over.in)
 		x.folds = append(x.folds, over)
 	}
 	if x.extra = max(in.bound-c.operandBytes(n)-results, 0); c.how.estimate {
@@ -71,9 +74,11 @@ func (c *counter) enclose(n *ssa.Node, in *inner, x *mnode) {
 // operandBytes is the memory of a node's operands, which its bodies may write over.
 func (c *counter) operandBytes(n *ssa.Node) int64 {
 	var sum int64
-	for i, v := range n.In {
-		if v != nil && v.Const == nil && !slices.Contains(n.In[:i], v) {
+	seen := make(map[*ssa.Value]bool, len(n.In))
+	for _, v := range n.In {
+		if v != nil && v.Const == nil && !seen[v] {
 			sum += inplace.Round(sizeOf(v))
+			seen[v] = true
 		}
 	}
 	return sum

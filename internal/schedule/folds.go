@@ -27,39 +27,41 @@ func (c *counter) folds(n *ssa.Node) []fold {
 		if !c.writes(n, y) {
 			continue
 		}
-		f := fold{out: c.regionsOf(y)}
+		f, stays := fold{out: c.regionsOf(y)}, c.staying(n, k, pairs)
 		for _, a := range pairs {
-			if a.Out != k || n.In[a.In] == nil || !c.mayDie(n, a.In, k, pairs) {
-				continue
-			}
-			for _, r := range c.held(n.In[a.In]) {
-				f.in = appendNew(f.in, r)
+			if v := n.In[a.In]; a.Out == k && v != nil && c.mayDie(v, y, stays) {
+				f.in = append(f.in, c.held(v)...)
 			}
 		}
-		if len(f.in) > 0 {
+		if f.in = c.unique(f.in); len(f.in) > 0 {
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// mayDie reports whether operand i of a node can be written over by result k: it has
-// the result's size or more, is a whole block or what control flow left behind, and is
-// read through no operand that result k may not overwrite.
-func (c *counter) mayDie(n *ssa.Node, i, k int, pairs []ops.Pair) bool {
-	v := n.In[i]
-	if v.Const != nil || sizeOf(v) < sizeOf(n.Out[k]) {
+// mayDie reports whether an operand can be written over by a result: it has
+// the result's size or more, is a whole block or what control flow left behind, and does
+// not stay.
+func (c *counter) mayDie(operand, result *ssa.Value, stays map[*ssa.Value]bool) bool {
+	if operand.Const != nil || sizeOf(operand) < sizeOf(result) {
 		return false
 	}
-	p := c.place[v.ID]
-	return p.root == nil || p.whole() && c.through(n, p.root, k, pairs)
+	p := c.place[operand.ID]
+	return p.root == nil || p.whole() && !stays[p.root]
 }
 
-// through reports whether a node reads a block only through operands that result k
-// may be written over.
-func (c *counter) through(n *ssa.Node, root *ssa.Value, k int, pairs []ops.Pair) bool {
-	return alias.OverwritesAll(n, k, pairs, func(i int) bool {
-		u := n.In[i]
-		return u != nil && u.Const == nil && c.place[u.ID].root == root
-	})
+// staying lists the blocks that a node reads through operands which result k may not
+// be written over.
+func (c *counter) staying(n *ssa.Node, k int, pairs []ops.Pair) (blocks map[*ssa.Value]bool) {
+	for _, i := range alias.Unpaired(n, k, pairs) {
+		v := n.In[i]
+		if root := c.place[v.ID].root; v.Const == nil && root != nil {
+			if blocks == nil {
+				blocks = map[*ssa.Value]bool{}
+			}
+			blocks[root] = true
+		}
+	}
+	return blocks
 }

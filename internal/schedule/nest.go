@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/berth-onnx/berth/alias"
@@ -21,7 +20,7 @@ type operand struct {
 // becomes ambiguous: results of control flow, values that a loop carries.
 func (c *counter) operands() []operand {
 	var out []operand
-	index := map[*ssa.Value]int{}
+	index, seen := map[*ssa.Value]int{}, map[[2]*ssa.Value]bool{}
 	for _, x := range c.concats() {
 		v, r := x.node.In[x.In], x.node.Out[x.Out]
 		p := c.place[v.ID]
@@ -48,7 +47,8 @@ func (c *counter) operands() []operand {
 			index[p.root] = k
 			out = append(out, operand{root: p.root})
 		}
-		if !slices.ContainsFunc(out[k].homes, func(m member) bool { return m.of == r }) {
+		if at := [2]*ssa.Value{p.root, r}; !seen[at] {
+			seen[at] = true
 			out[k].homes = append(out[k].homes, member{of: r, off: x.Offset})
 		}
 	}
@@ -122,7 +122,7 @@ func (c *counter) nestChain(v *ssa.Value) {
 	if n == nil || c.control[n] != nil {
 		return
 	}
-	roots := c.overwritten(v, func(root *ssa.Value) bool { return c.through(n, root, v.DefIndex, ops.InPlacePairs(n)) })
+	roots := c.overwritten(v, c.staying(n, v.DefIndex, ops.InPlacePairs(n)))
 	for _, x := range roots {
 		_, taken := c.inside[x]
 		if !taken && len(roots) == 1 && x.Def != nil && !c.ambiguous[x] && c.soleReader(x, x, n) {
@@ -140,15 +140,16 @@ func (c *counter) unround(v *ssa.Value) {
 		return
 	}
 	c.exact[v] = true
-	for _, x := range c.overwritten(v, func(*ssa.Value) bool { return true }) {
+	for _, x := range c.overwritten(v, nil) {
 		c.unround(x)
 	}
 }
 
-// overwritten lists the blocks of v's size that v may be written over. What control
+// overwritten lists the blocks of v's size that v may be written over, but for those that stay. What control
 // flow left behind becomes ambiguous.
-func (c *counter) overwritten(v *ssa.Value, may func(root *ssa.Value) bool) []*ssa.Value {
+func (c *counter) overwritten(v *ssa.Value, stays map[*ssa.Value]bool) []*ssa.Value {
 	var roots []*ssa.Value
+	seen := map[*ssa.Value]bool{}
 	for _, a := range ops.InPlacePairs(v.Def) {
 		x := v.Def.Input(a.In)
 		if a.Out != v.DefIndex || x == nil || x.Const != nil || sizeOf(x) != sizeOf(v) {
@@ -158,7 +159,8 @@ func (c *counter) overwritten(v *ssa.Value, may func(root *ssa.Value) bool) []*s
 		for _, q := range p.regions {
 			c.ambiguousRegions[q] = true
 		}
-		if p.whole() && !slices.Contains(roots, p.root) && may(p.root) {
+		if p.whole() && !seen[p.root] && !stays[p.root] {
+			seen[p.root] = true
 			roots = append(roots, p.root)
 		}
 	}
@@ -174,7 +176,7 @@ func (c *counter) makeAmbiguous(v *ssa.Value) {
 	if v.Def == nil || c.control[v.Def] != nil {
 		return
 	}
-	for _, x := range c.overwritten(v, func(*ssa.Value) bool { return true }) {
+	for _, x := range c.overwritten(v, nil) {
 		c.makeAmbiguous(x)
 	}
 }

@@ -307,3 +307,11 @@ func TestRollback(t *testing.T) {
 		require.Len(t, s.trail, len(m.nodes))
 	}
 }
+
+// appendNew appends a number that a list does not have.
+func appendNew(list []int32, x int32) []int32 {
+	if slices.Contains(list, x) {
+		return list
+	}
+	return append(list, x)
+}
