@@ -11,16 +11,17 @@ import (
 )
 
 // Extend returns a model of a changed graph: edit gets a copy, with inferred types and dimensions fixed as
-// options say, and may add nodes in any order. Weights and files are shared, the receiver is unchanged, and saving
+// options say, and may add nodes in any order. Its context carries the limit of memory, which [ndarray.BudgetOf] tells. Weights and files are shared, the receiver is unchanged, and saving
 // writes what edit has added. A graph that is not sound afterwards is an error. Package expr writes such changes as
 // expressions.
-func (m *Model) Extend(ctx context.Context, edit func(*ssa.Graph) error, opts ...Option) (*Model, error) {
+func (m *Model) Extend(ctx context.Context, edit func(context.Context, *ssa.Graph) error, opts ...Option) (*Model, error) {
 	if edit == nil {
 		return nil, &OptionError{Option: "Extend", Got: "nil", Want: "a function that changes the graph"}
 	}
 	return usingContext(ctx, m.lifetime(), func() (*Model, error) {
 		c := newConfig(opts)
-		bound, err := m.bind(c.memory.In(ctx), &c)
+		ctx := c.memory.In(ctx)
+		bound, err := m.bind(ctx, &c)
 		if err != nil {
 			return nil, rescue.WithCause(ctx, err)
 		}
@@ -29,7 +30,7 @@ func (m *Model) Extend(ctx context.Context, edit func(*ssa.Graph) error, opts ..
 			return nil, err
 		}
 		out := m.of(bound)
-		if err := out.life.edited(bound, edit); err != nil {
+		if err := out.life.edited(bound, func(g *ssa.Graph) error { return edit(ctx, g) }); err != nil {
 			_ = out.life.close()
 			return nil, err
 		}

@@ -167,7 +167,7 @@ func TestExtendLifetime(t *testing.T) {
 	want, err := p.RunValues(t.Context(), weightyInputs())
 	require.NoError(t, err)
 	var kept []*ssa.Constant
-	extended, err := m.Extend(t.Context(), func(g *ssa.Graph) error {
+	extended, err := m.Extend(t.Context(), func(_ context.Context, g *ssa.Graph) error {
 		for _, v := range g.Values() {
 			if v.Const != nil {
 				kept = append(kept, v.Const)

@@ -1,6 +1,7 @@
 package berth_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"sync"
@@ -275,7 +276,7 @@ func TestExtendGraph(t *testing.T) {
 	one.SetFloat(0, 1)
 	m := berth.FromModule(&ssa.Module{Graph: g, Opsets: []ssa.Opset{{Version: 21}}, OutputNames: []string{"second", "first", "same"},
 		Defaults: map[string]*ssa.Constant{"bias": ssa.NewConstant(one)}})
-	extended, err := m.Extend(t.Context(), func(g *ssa.Graph) error { // x + x, and no bias
+	extended, err := m.Extend(t.Context(), func(_ context.Context, g *ssa.Graph) error { // x + x, and no bias
 		assert.Equal(t, []string{"second", "first", "same"}, []string{g.Results[0].Name, g.Results[1].Name, g.Results[2].Name})
 		g.ReplaceUses(g.Params[1], g.Params[0])
 		g.Params = g.Params[:1]
@@ -300,8 +301,8 @@ func TestExtendGraph(t *testing.T) {
 	require.NoError(t, extended.Save(filepath.Join(t.TempDir(), "extended.onnx"), berth.SaveOptions{}))
 	_, err = m.Extend(t.Context(), nil)
 	require.EqualError(t, err, "Extend(nil): want a function that changes the graph")
-	_, err = m.Extend(t.Context(), func(*ssa.Graph) error { return errFailing })
+	_, err = m.Extend(t.Context(), func(context.Context, *ssa.Graph) error { return errFailing })
 	require.ErrorIs(t, err, errFailing)
-	_, err = m.Extend(t.Context(), func(g *ssa.Graph) error { g.Results[0].Name = "x"; return nil })
+	_, err = m.Extend(t.Context(), func(_ context.Context, g *ssa.Graph) error { g.Results[0].Name = "x"; return nil })
 	require.Error(t, err, "two values have one name")
 }

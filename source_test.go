@@ -317,7 +317,7 @@ func TestPanicsOfCallers(t *testing.T) {
 		"the writer":                   m.WriteInstance(t.Context(), writeFunc(func([]byte) (int, error) { panic("mine") })),
 		"the file system":              second(berth.OpenFS(panicFS{}, "x")),
 		"the observer":                 second(s.RunValues(t.Context(), inputs)),
-		"the function given to Extend": second(m.Extend(t.Context(), func(*ssa.Graph) error { panic("mine") })),
+		"the function given to Extend": second(m.Extend(t.Context(), func(context.Context, *ssa.Graph) error { panic("mine") })),
 		"CompareOptions.Progress":      second(m.Compare(t.Context(), berth.CompareOptions{Progress: func(string, string) { panic("mine") }})),
 		"CompareOptions.Folded":        second(m.Compare(t.Context(), berth.CompareOptions{Folded: func(*ssa.Graph) { panic("mine") }})),
 	} {

@@ -79,7 +79,7 @@ func (e *Engine) compile(ctx context.Context, t *task) (*stage, error) {
 // graph lowers a task to what is compiled. Results that are copied are computed in the arena, and
 // copied to their destination behind everything else.
 func (e *Engine) graph(ctx context.Context, t *task, copied []bool) (*ssa.Graph, error) {
-	g, err := t.lower()
+	g, err := t.lower(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (e *Engine) graph(ctx context.Context, t *task, copied []bool) (*ssa.Graph,
 }
 
 // lower makes the graph: a parameter for each source, a result for each job.
-func (t *task) lower() (*ssa.Graph, error) {
-	l := newLowering(windows)
+func (t *task) lower(ctx context.Context) (*ssa.Graph, error) {
+	l := newLowering(ctx, windows)
 	for i, s := range t.sources {
 		l.params[s] = l.g.AddParam(fmt.Sprint("a", i), ssa.StaticTensor(s.dt, s.place.array.Shape...))
 	}

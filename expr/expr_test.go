@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -188,9 +189,35 @@ func TestMapOfGo(t *testing.T) {
 			require.Equal(t, int32(math.Ceil(float64(v))), n.Data()[j*100+i])
 		}
 	}
-	boom, err := expr.NewFunc("boom", func(v float32) float32 { panic("boom") })
+}
+
+// TestMapOfGoEnds: a panic in a function is told as one of the function, and a function that takes long is not called for many
+// elements once the context has ended.
+func TestMapOfGoEnds(t *testing.T) {
+	boom, err := expr.NewFunc("that panics", func(v float32) float32 { panic("boom") })
 	require.NoError(t, err)
-	require.ErrorContains(t, expr.Assign(t.Context(), y, expr.Map(boom, x)), "boom")
+	var calls atomic.Int64
+	var ctx context.Context
+	var cancel context.CancelFunc
+	endless, err := expr.NewFunc("that takes long", func(v float32) float32 {
+		if calls.Add(1) == 500 {
+			cancel()
+		}
+		return v
+	})
+	require.NoError(t, err)
+	x := filled(t, 1, 100_000)
+	for _, threads := range []int{1, 4} {
+		e := expr.NewEngine(expr.Options{Threads: threads})
+		var of *berth.PanicError
+		require.ErrorAs(t, e.Assign(t.Context(), expr.Into(x, expr.Map(boom, x))), &of)
+		assert.Equal(t, `the function "that panics"`, of.Of)
+		calls.Store(0)
+		ctx, cancel = context.WithCancel(t.Context())
+		assert.ErrorIs(t, e.Assign(ctx, expr.Into(x, expr.Neg(expr.Map(endless, x)))), context.Canceled)
+		assert.LessOrEqual(t, calls.Load(), int64(500+64*threads))
+		cancel()
+	}
 }
 
 func mustNew[T expr.Elem](t testing.TB, shape ...int) *expr.Tensor[T] {

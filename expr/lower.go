@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -20,6 +21,7 @@ import (
 
 // lowering makes one graph.
 type lowering struct {
+	ctx    context.Context // of copies of memory, with their budget
 	g      *ssa.Graph
 	params map[*node]*ssa.Value // of memory
 	made   map[shown]*ssa.Value
@@ -38,8 +40,8 @@ type shown struct {
 	view string
 }
 
-func newLowering(views viewer) *lowering {
-	return &lowering{g: ssa.NewGraph("expr"), params: map[*node]*ssa.Value{}, made: map[shown]*ssa.Value{}, views: views, written: map[*node]*ssa.Value{}}
+func newLowering(ctx context.Context, views viewer) *lowering {
+	return &lowering{ctx: ctx, g: ssa.NewGraph("expr"), params: map[*node]*ssa.Value{}, made: map[shown]*ssa.Value{}, views: views, written: map[*node]*ssa.Value{}}
 }
 
 // write says what memory holds from now on: nothing that was made before counts any more.
@@ -85,7 +87,11 @@ func (l *lowering) newValue(n *node, v *view) (*ssa.Value, error) {
 	case n.kind == end:
 		return l.through(l.params[n], n.shape, v)
 	case n.kind == leaf && l.portable:
-		return l.through(l.g.AddConst("", ssa.NewConstant(contents(n))), n.shape, v)
+		a, err := l.contents(n)
+		if err != nil {
+			return nil, err
+		}
+		return l.through(l.g.AddConst("", ssa.NewConstant(a)), n.shape, v)
 	case n.kind == leaf:
 		return l.memory(n, v)
 	case n.op.each:

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/ops/window"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -38,8 +39,8 @@ func Extend(ctx context.Context, m *berth.Model, edit func(p *Ports), opts ...be
 	if edit == nil {
 		return nil, errNilValue
 	}
-	return m.Extend(ctx, func(g *ssa.Graph) error {
-		p := &Ports{g: g, l: newLowering(standardViews), named: map[*ssa.Value]bool{}, names: map[string]bool{}}
+	return m.Extend(ctx, func(ctx context.Context, g *ssa.Graph) error {
+		p := &Ports{g: g, l: newLowering(ctx, standardViews), named: map[*ssa.Value]bool{}, names: map[string]bool{}}
 		p.l.g, p.l.portable = g, true
 		for _, v := range g.Values() {
 			p.named[v], p.names[v.Name] = true, true
@@ -227,24 +228,12 @@ func (p *Ports) Drop(name string) {
 }
 
 // contents is an array of the elements that a tensor has.
-func contents(n *node) *ndarray.Array {
-	out := ndarray.Must(n.dt, n.shape...)
-	strides, first := n.place.strides(n.shape)
-	size, index := n.dt.Size(), make([]int, len(n.shape))
-	for i := range out.Len() {
-		at := first
-		for d, k := range index {
-			at += k * strides[d]
-		}
-		copy(out.Data[i*size:(i+1)*size], n.place.array.Data[at*size:])
-		for d := len(index) - 1; d >= 0; d-- {
-			if index[d]++; index[d] < n.shape[d] {
-				break
-			}
-			index[d] = 0
-		}
+func (l *lowering) contents(n *node) (*ndarray.Array, error) {
+	w := n.place.window
+	if w == nil {
+		w = &window.Window{Shape: n.shape, Strides: rowMajor(n.shape)}
 	}
-	return out
+	return w.Gather(l.ctx, &n.place.array)
 }
 
 // standardViews writes a view with operators of ONNX: the parts are sliced, put in order, and reshaped to the dimensions
@@ -304,11 +293,14 @@ func (s *splicer) slice(parts *view) {
 		if n == have[d] && parts.start[d] == 0 && parts.step[d] == 1 {
 			continue
 		}
-		end := int64(parts.start[d] + n*parts.step[d])
-		if end < 0 {
+		start, end, step := int64(parts.start[d]), int64(parts.start[d]+n*parts.step[d]), int64(parts.step[d])
+		switch {
+		case n == 0:
+			start, end = 0, 0 // an empty range may begin ahead of the first element, which would count from the back
+		case end < 0:
 			end = math.MinInt64
 		}
-		starts, ends, axes, steps = append(starts, int64(parts.start[d])), append(ends, end), append(axes, int64(d)), append(steps, int64(parts.step[d]))
+		starts, ends, axes, steps = append(starts, start), append(ends, end), append(axes, int64(d)), append(steps, step)
 	}
 	if len(axes) > 0 {
 		s.add("Slice", nil, starts, ends, axes, steps)

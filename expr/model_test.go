@@ -169,6 +169,51 @@ func TestExtendErrors(t *testing.T) {
 	})
 }
 
+// TestExtendMemory: tensors in the expressions are copied within the limit of memory and the context. A tensor for whose elements there
+// is no memory has no array.
+func TestExtendMemory(t *testing.T) {
+	small, err := New[float32](1)
+	require.NoError(t, err)
+	var full *berth.MemoryError
+	_, err = Extend(t.Context(), builtin(t, "mlp"), func(p *Ports) { Result(p, "weight", small.Broadcast(1<<28)) }, berth.WithMaxMemory(900<<20))
+	require.ErrorAs(t, err, &full)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = Extend(ctx, builtin(t, "mlp"), func(p *Ports) {
+		cancel()
+		Result(p, "weight", small.Broadcast(2, 3))
+		require.ErrorIs(t, p.err, context.Canceled)
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	for name, x := range map[string]*Tensor[float32]{"repeated": small.Broadcast(1 << 40), "repeated beyond all sizes": small.Broadcast(1<<40, 1<<40), "wrong": small.Pick(3, 0)} {
+		a, err := x.Array()
+		assert.Error(t, err, name)
+		assert.Nil(t, a, name)
+		assert.Nil(t, x.Elements(), name)
+	}
+	a, err := small.Broadcast(2, 1).Array()
+	require.NoError(t, err)
+	assert.Equal(t, ndarray.Of([]float32{0, 0}, 2, 1), a)
+}
+
+// TestSlicesInModels: a range means in a model what it means in an assignment.
+func TestSlicesInModels(t *testing.T) {
+	x, err := Of([]float32{0, 1, 2, 3, 4}, 5)
+	require.NoError(t, err)
+	for _, r := range []Range{{-100, ToStart, -1}, {-100, -100, -2}, {100, 100, 1}, {ToStart, ToStart, 1}, {0, 0, -1}, {3, 1, 1}, {ToEnd, ToStart, -3}, {-1, -100, -1}, {1, ToEnd, 3}} {
+		want, err := New[float32](Slice(x, r).Shape()...)
+		require.NoError(t, err)
+		require.NoError(t, Assign(t.Context(), want, Slice(Neg(x), r)))
+		m, err := Extend(t.Context(), builtin(t, "mlp"), func(p *Ports) {
+			Result(p, "y", Slice(Neg(Input[float32](p, "in", 5)), r))
+			p.Drop("probabilities")
+		})
+		require.NoError(t, err, "%v", r)
+		out, err := m.RunValues(t.Context(), map[string]ndarray.Value{"in": ndarray.Of(x.Data(), 5), "x": ndarray.Must(ndarray.Float32, 4, 64)})
+		require.NoError(t, err, "%v", r)
+		assert.Equal(t, want.Elements(), ndarray.Slice[float32](out["y"].(*ndarray.Array)), "%v", r)
+	}
+}
+
 // TestLongReductionInModel: reductions that assignments make in two stay one operator in files.
 func TestLongReductionInModel(t *testing.T) {
 	m, err := Extend(t.Context(), builtin(t, "mlp"), func(p *Ports) {

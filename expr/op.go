@@ -238,9 +238,10 @@ func NewFunc[T, U Elem](name string, f func(T) U) (Func[T, U], error) {
 		funcs.names = map[string]bool{}
 	}
 	funcs.names[name] = true
+	of := fmt.Sprintf("the function %q", name)
 	return Func[T, U]{&tile.Func{Name: name, In: in, Out: out, Run: func(dst, src []byte) {
 		y, x := elements[U](dst), elements[T](src)
-		rescue.Call("the function", func() {
+		rescue.Call(of, func() {
 			for i, v := range x {
 				y[i] = f(v)
 			}

@@ -92,8 +92,8 @@ func Define(o Operator) (err error) {
 }
 
 // executor makes the graph of a node with parameters for values of some types.
-func (o *Operator) executor(n *ssa.Node) *Executor {
-	x := &Executor{o: o, n: n, l: newLowering(standardViews), results: make([]*node, o.Outputs)}
+func (o *Operator) executor(ctx context.Context, n *ssa.Node) *Executor {
+	x := &Executor{o: o, n: n, l: newLowering(ctx, standardViews), results: make([]*node, o.Outputs)}
 	x.l.portable = true
 	return x
 }
@@ -137,11 +137,13 @@ func typesOf(values []*ssa.Value) (out []ssa.Type) {
 }
 
 // forward is the graph of a node, from its operands to its results.
-func (o *Operator) forward(n *ssa.Node) (*ssa.Graph, error) { return o.from(n, typesOf(n.In)) }
+func (o *Operator) forward(n *ssa.Node) (*ssa.Graph, error) {
+	return o.from(context.Background(), n, typesOf(n.In))
+}
 
-func (o *Operator) from(n *ssa.Node, types []ssa.Type) (_ *ssa.Graph, err error) {
+func (o *Operator) from(ctx context.Context, n *ssa.Node, types []ssa.Type) (_ *ssa.Graph, err error) {
 	defer rescue.Into(&err)
-	x := o.executor(n)
+	x := o.executor(ctx, n)
 	if x.in, err = x.ends("operand", types...); err != nil {
 		return nil, err
 	}
@@ -160,7 +162,7 @@ func (o *Operator) from(n *ssa.Node, types []ssa.Type) (_ *ssa.Graph, err error)
 // reverse is the graph of the derivative of a node.
 func (o *Operator) reverse(n *ssa.Node, given, wants []bool) (_ *ssa.Graph, err error) {
 	defer rescue.Into(&err)
-	x := o.executor(n)
+	x := o.executor(context.Background(), n)
 	x.backward, x.slopes, x.asked = true, make([]*node, o.Inputs), make([]bool, o.Outputs)
 	if x.in, err = x.ends("operand", typesOf(n.In)...); err != nil {
 		return nil, err
@@ -232,15 +234,12 @@ func (o *Operator) eval(c *ops.Call) error {
 		}
 		types = append(types, ssa.StaticTensor(a.DType, a.Shape...))
 	}
-	g, err := o.from(c.Node, types)
+	ctx := c.Memory.In(c.Ctx)
+	g, err := o.from(ctx, c.Node, types)
 	if err != nil {
 		return err
 	}
-	ctx := c.Ctx
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	out, err := ops.Interpret(c.Memory.In(ctx), g, c.In, nil)
+	out, err := ops.Interpret(ctx, g, c.In, nil)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/window"
@@ -141,37 +142,30 @@ func (t *Tensor[T]) Data() []T {
 	return t.data
 }
 
-// Elements returns a copy of the elements in row-major order.
+// Elements returns a copy of the elements in row-major order; nil where [Tensor.Array] is an error.
 func (t *Tensor[T]) Elements() []T {
-	n := t.operand(*new(T))
-	switch {
-	case n.err != nil:
-		return nil
-	case n.place.window == nil:
-		return slices.Clone(t.data)
+	if d := t.Data(); d != nil {
+		return slices.Clone(d)
 	}
-	a, err := n.place.window.Gather(0, &n.place.array)
+	a, err := t.Array()
 	if err != nil {
-		return nil // there is no memory for them
+		return nil
 	}
 	return ndarray.Slice[T](a)
 }
 
 // Array is the tensor as models take it: its own memory if the elements lie in row-major order
-// without gaps, else a copy.
-func (t *Tensor[T]) Array() *ndarray.Array {
+// without gaps, else a copy. The error is that of the tensor, or of the budget of memory.
+func (t *Tensor[T]) Array() (_ *ndarray.Array, err error) {
+	defer rescue.Into(&err)
 	n := t.operand(*new(T))
-	if n.err != nil {
-		return nil
+	switch {
+	case n.err != nil:
+		return nil, n.err
+	case n.place.window != nil:
+		return n.place.window.Gather(context.Background(), &n.place.array)
 	}
-	return &ndarray.Array{DType: n.dt, Shape: slices.Clone(n.shape), Data: ndarray.Bytes(t.contiguous())}
-}
-
-func (t *Tensor[T]) contiguous() []T {
-	if d := t.Data(); d != nil {
-		return d
-	}
-	return t.Elements()
+	return &ndarray.Array{DType: n.dt, Shape: slices.Clone(n.shape), Data: n.place.array.Data}, nil
 }
 
 // Broadcast is a window that repeats the tensor along dimensions of 1 and new leading ones, until it has

@@ -50,7 +50,7 @@ func newCoverage(ctx context.Context, m *berth.Model, opts ...berth.Option) (*co
 		return c, nil
 	}
 	var err error
-	c.marked, err = m.Extend(ctx, func(g *ssa.Graph) error {
+	c.marked, err = m.Extend(ctx, func(_ context.Context, g *ssa.Graph) error {
 		c.bodies = nil
 		return c.list(g, -1, trial.SourcesOf(g), freePrefix(g))
 	}, opts...)

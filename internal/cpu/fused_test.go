@@ -382,7 +382,7 @@ func windowed(t *testing.T, r *rand.Rand, d *tiletest.Drawn, shape []int) (*ssa.
 			elems, first := x.Span()
 			memory := ndarray.Must(a.DType, elems+x.First-first)
 			memory.Data = poisoned(len(memory.Data))
-			x.Scatter(memory, a)
+			require.NoError(t, x.Scatter(t.Context(), memory, a))
 			w.Operands[i], a = x, memory
 		}
 		in, shapes = append(in, a), append(shapes, a.Shape)
@@ -442,7 +442,7 @@ func TestFusedWindows(t *testing.T) {
 }
 
 func gathered(t *testing.T, w *places.Window, a *ndarray.Array) *ndarray.Array {
-	out, err := w.Gather(0, a)
+	out, err := w.Gather(t.Context(), a)
 	require.NoError(t, err)
 	return out
 }
@@ -451,8 +451,8 @@ func gathered(t *testing.T, w *places.Window, a *ndarray.Array) *ndarray.Array {
 func requireSameOutside(t *testing.T, w *places.Window, a, b *ndarray.Array) {
 	hole := ndarray.Must(a.DType, w.Shape...)
 	x, y := a.Clone(), b.Clone()
-	w.Scatter(x, hole)
-	w.Scatter(y, hole)
+	require.NoError(t, w.Scatter(t.Context(), x, hole))
+	require.NoError(t, w.Scatter(t.Context(), y, hole))
 	require.Equal(t, x.Data, y.Data)
 }
 

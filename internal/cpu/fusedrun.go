@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"errors"
+
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -72,7 +74,7 @@ func (v *variant) enter(arrays []ndarray.Array, calls []ops.Call, scratch []byte
 		}
 	}
 	for i := range calls {
-		calls[i].Scratch, calls[i].Memory = scratch[v.scratchAt:], c.Memory
+		calls[i].Ctx, calls[i].Scratch, calls[i].Memory = c.Ctx, scratch[v.scratchAt:], c.Memory
 	}
 }
 
@@ -88,7 +90,7 @@ func (g *fusedGroup) leave(f *frame) {
 			}
 		}
 		for k := range f.calls[i] {
-			f.calls[i][k].Scratch = nil
+			f.calls[i][k].Ctx, f.calls[i][k].Scratch = nil, nil
 		}
 	}
 	g.frames.Put(f)
@@ -181,8 +183,8 @@ func (v *variant) move(c *ops.Call, i int, arrays []ndarray.Array, matrix, first
 	}
 }
 
-// run computes one value of a block. Kernels of a block's instructions do not fail: package
-// fuse takes none that refuse elements.
+// run computes one value of a block. Kernels of a block's instructions do not fail, unless the call is to end or a function of the
+// user's panics: package fuse takes none that refuse elements.
 func (s *groupStep) run(c *ops.Call, arrays []ndarray.Array) {
 	switch {
 	case s.rows != nil:
@@ -198,10 +200,19 @@ func (s *groupStep) run(c *ops.Call, arrays []ndarray.Array) {
 			vec.BinaryRows(s.binary.op, dst, a, s.ka, b, s.kb, s.rn, s.cn)
 		}
 	default:
-		if err := s.kernel.Run(c); err != nil {
-			panic(err)
+		if err := s.kernel.Run(c); err != nil && !c.Ended() {
+			fail(err)
 		}
 	}
+}
+
+// fail panics with an error, or the panic that it was, which says whose it is.
+func fail(err error) {
+	var of *ops.PanicError
+	if errors.As(err, &of) {
+		panic(of)
+	}
+	panic(err)
 }
 
 func floatsOf(a *ndarray.Array) []float32 { return ndarray.Slice[float32](a) }

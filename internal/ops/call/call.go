@@ -4,6 +4,7 @@ package call
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -45,12 +46,36 @@ func evalCall(c *ops.Call) {
 		kit.Check(errNoFunc)
 	}
 	y := kit.Try(c.Output(0, f.Out, x.Shape...))
-	w := kit.Watching(c)
-	const piece = 1 << 12
 	in, out := f.In.Size(), f.Out.Size()
-	for at := 0; at < x.Len(); at += piece {
+	for at, piece := 0, 1; at < x.Len(); {
+		kit.CheckEnded(c)
 		end := min(at+piece, x.Len())
-		w.Did(end - at)
+		start := begin(piece)
 		f.Run(y.Data[at*out:end*out], x.Data[at*in:end*in])
+		piece = grown(piece, start)
+		at = end
 	}
+}
+
+// Between two looks at the context are as many elements as take shortPiece, a power of two, and mostElems at most: the function may
+// take any time, and a look takes as long as some quick elements.
+const (
+	shortPiece = 50 * time.Microsecond
+	mostElems  = 64
+)
+
+// begin is the time, where the next piece may be longer.
+func begin(piece int) (start time.Time) {
+	if piece < mostElems {
+		start = time.Now()
+	}
+	return start
+}
+
+// grown is how long the next piece is.
+func grown(piece int, start time.Time) int {
+	if piece < mostElems && time.Since(start) < shortPiece {
+		return 2 * piece
+	}
+	return piece
 }

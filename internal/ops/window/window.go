@@ -3,6 +3,7 @@
 package window
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -75,39 +76,57 @@ func Of(n *ssa.Node) *Windows {
 	return &Windows{make([]*Window, len(n.In)), make([]*Window, len(n.Out))}
 }
 
-// Gather writes the elements of a window out.
-func (w *Window) Gather(b ndarray.Budget, a *ndarray.Array) (*ndarray.Array, error) {
-	out, err := ndarray.NewIn(b, a.DType, w.Shape...)
+// Gather writes the elements of a window out, within the budget that a context carries, until that ends.
+func (w *Window) Gather(ctx context.Context, a *ndarray.Array) (*ndarray.Array, error) {
+	out, err := ndarray.NewIn(ndarray.BudgetOf(ctx), a.DType, w.Shape...)
 	if err != nil {
 		return nil, err
 	}
 	size := a.DType.Size()
-	w.each(func(i, at int) { copy(out.Data[i*size:(i+1)*size], a.Data[at*size:]) })
-	return out, nil
+	return out, w.each(ctx, func(i, at, n int) { copy(out.Data[i*size:(i+n)*size], a.Data[at*size:]) })
 }
 
-// Scatter writes elements into a window.
-func (w *Window) Scatter(dst, src *ndarray.Array) {
+// Scatter writes elements into a window, until a context ends.
+func (w *Window) Scatter(ctx context.Context, dst, src *ndarray.Array) error {
 	size := src.DType.Size()
-	w.each(func(i, at int) { copy(dst.Data[at*size:(at+1)*size], src.Data[i*size:]) })
+	return w.each(ctx, func(i, at, n int) { copy(dst.Data[at*size:(at+n)*size], src.Data[i*size:]) })
 }
 
-// each calls f for every element in row-major order, with its number and its place.
-func (w *Window) each(f func(i, at int)) {
-	idx := make([]int, len(w.Shape))
-	for i := range ndarray.Product(w.Shape) {
+// lookStep is how many elements are moved between two looks at the context.
+const lookStep = 1 << 18
+
+// each calls f for every element in row-major order, for several that lie one behind the other at once: with the number of the first,
+// its place and how many they are.
+func (w *Window) each(ctx context.Context, f func(i, at, n int)) error {
+	outer, run := len(w.Shape), 1
+	for outer > 0 && w.Strides[outer-1] == run {
+		outer--
+		run *= w.Shape[outer]
+	}
+	idx, left := make([]int, outer), 0
+	for i, total := 0, ndarray.Product(w.Shape); i < total; {
 		at := w.First
 		for d, k := range idx {
 			at += k * w.Strides[d]
 		}
-		f(i, at)
-		for d := len(idx) - 1; d >= 0; d-- {
+		for end := i + run; i < end; {
+			if left <= 0 {
+				if left = lookStep; ctx != nil && ctx.Err() != nil {
+					return ctx.Err()
+				}
+			}
+			n := min(end-i, left)
+			f(i, at, n)
+			i, at, left = i+n, at+n, left-n
+		}
+		for d := outer - 1; d >= 0; d-- {
 			if idx[d]++; idx[d] < w.Shape[d] {
 				break
 			}
 			idx[d] = 0
 		}
 	}
+	return nil
 }
 
 // same reports that two tensors lie in the same way in their memory.
@@ -201,7 +220,7 @@ func (w *Windows) Eval(c *ops.Call) (err error) {
 		if x == nil {
 			continue
 		}
-		if d.In[i], err = x.Gather(c.Memory, c.Array(i)); err != nil {
+		if d.In[i], err = x.Gather(c.Memory.In(c.Ctx), c.Array(i)); err != nil {
 			return err
 		}
 	}
@@ -228,7 +247,9 @@ func (w *Windows) Eval(c *ops.Call) (err error) {
 		if err != nil {
 			return err
 		}
-		x.Scatter(dst, d.Out[k].(*ndarray.Array))
+		if err := x.Scatter(c.Ctx, dst, d.Out[k].(*ndarray.Array)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
