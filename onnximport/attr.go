@@ -2,6 +2,7 @@ package onnximport
 
 import (
 	"cmp"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/ops/generator"
@@ -47,7 +48,7 @@ func (imp *importer) convert(a *onnxwire.Attribute) (ssa.Attr, error) {
 	case onnxwire.AttrFloat:
 		return ssa.FloatAttr(a.Name, a.F), nil
 	case onnxwire.AttrString:
-		return ssa.StringAttr(a.Name, string(a.S)), nil
+		return ssa.StringAttr(a.Name, text(a.S)), nil
 	case onnxwire.AttrInts:
 		return ssa.Attr{Name: a.Name, Kind: ssa.AttrInts, Ints: a.Ints}, nil
 	case onnxwire.AttrFloats:
@@ -88,10 +89,13 @@ func kindOf(a *onnxwire.Attribute) ssa.AttrKind {
 	return cmp.Or(kinds[a.Kind()], ssa.AttrOther)
 }
 
+// text is bytes of a message as a string, which shares their memory.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
 func texts(list [][]byte) []string {
 	out := make([]string, len(list))
 	for i, b := range list {
-		out[i] = string(b)
+		out[i] = text(b)
 	}
 	return out
 }
@@ -99,12 +103,12 @@ func texts(list [][]byte) []string {
 // constant makes a constant of a tensor, wherever its elements are.
 func (imp *importer) constant(t *onnxwire.Tensor) (*ssa.Constant, error) {
 	if t.DataLocation == onnxwire.DataExternal {
-		return imp.external.constant(t)
+		return imp.external.constant(imp.ctx, t)
 	}
 	if t.DataLocation != onnxwire.DataDefault {
 		return nil, fail("", "tensor %q keeps its elements at location %d, which is unknown", t.Name, t.DataLocation)
 	}
-	return constantOf(ndarray.BudgetOf(imp.ctx), t)
+	return constantOf(imp.ctx, t)
 }
 
 // constantNode reads the value of a Constant node: exactly one of its attributes.
@@ -138,17 +142,17 @@ func (imp *importer) constantNode(list []boundAttr, version int) (*ssa.Constant,
 		if a.SparseTensor == nil {
 			return wrong()
 		}
-		return denseConstant(ndarray.BudgetOf(imp.ctx), a.SparseTensor, imp.limits.Expanded)
+		return denseConstant(imp.ctx, a.SparseTensor, imp.limits.Expanded)
 	case "value_int":
 		return ssa.ScalarConst(a.I), nil
 	case "value_ints":
-		return ssa.Int64s(a.Ints...), nil
+		return ssa.NewConstant(ndarray.Of(a.Ints, len(a.Ints))), nil
 	case "value_float":
 		return ssa.ScalarConst(a.F), nil
 	case "value_floats":
-		return ssa.NewConstant(ndarray.Of(append([]float32{}, a.Floats...), len(a.Floats))), nil
+		return ssa.NewConstant(ndarray.Of(a.Floats, len(a.Floats))), nil
 	case "value_string":
-		return ssa.NewConstant(ndarray.Strings([]string{string(a.S)})), nil
+		return ssa.NewConstant(ndarray.Strings([]string{text(a.S)})), nil
 	}
 	return ssa.NewConstant(ndarray.Strings(texts(a.Strings), len(a.Strings))), nil
 }

@@ -2,6 +2,7 @@ package onnximport
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ type externalData struct {
 // constant wraps the window of a file that a tensor names.
 //
 // https://github.com/onnx/onnx/blob/main/docs/ExternalData.md
-func (x *externalData) constant(t *onnxwire.Tensor) (*ssa.Constant, error) {
+func (x *externalData) constant(ctx context.Context, t *onnxwire.Tensor) (*ssa.Constant, error) {
 	dt, shape, n, err := shapeOf(t)
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (x *externalData) constant(t *onnxwire.Tensor) (*ssa.Constant, error) {
 		return nil, fail("", "tensor %q of type %s%v needs %d bytes, its external data has length %d", t.Name, dt, shape, need, length)
 	}
 	if need == 0 {
-		return rawConstant(t.Name, dt, shape, n, nil)
+		return rawConstant(ctx, t.Name, dt, shape, n, nil)
 	}
 	m, err := x.file(t.Name, location)
 	if err != nil {
@@ -61,7 +62,7 @@ func (x *externalData) constant(t *onnxwire.Tensor) (*ssa.Constant, error) {
 		return nil, fail("the data file may be cut short, or belong to another model",
 			"tensor %q wants bytes %d to %d of %q, which has %d", t.Name, offset, offset+int64(need), location, len(data))
 	}
-	return rawConstant(t.Name, dt, shape, n, data[offset:offset+int64(need)])
+	return rawConstant(ctx, t.Name, dt, shape, n, data[offset:offset+int64(need)])
 }
 
 // window reads the entries of external_data. length is -1 when not given.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -132,7 +131,7 @@ func (s *scope) initializers(w *onnxwire.Graph, defaults map[string]bool) error 
 		}
 	}
 	for _, t := range w.SparseInitializers {
-		c, err := denseConstant(ndarray.BudgetOf(s.imp.ctx), t, s.imp.limits.Expanded)
+		c, err := denseConstant(s.imp.ctx, t, s.imp.limits.Expanded)
 		if err != nil {
 			return err
 		}

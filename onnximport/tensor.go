@@ -2,6 +2,8 @@ package onnximport
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -33,7 +35,7 @@ func shapeOf(t *onnxwire.Tensor) (dt ndarray.DType, shape []int, n int, err erro
 
 // constantOf makes a constant of a tensor whose elements are in the file itself.
 // Raw data is not copied, packed types are unpacked when first used.
-func constantOf(memory ndarray.Budget, t *onnxwire.Tensor) (*ssa.Constant, error) {
+func constantOf(ctx context.Context, t *onnxwire.Tensor) (*ssa.Constant, error) {
 	dt, shape, n, err := shapeOf(t)
 	if err != nil {
 		return nil, err
@@ -45,9 +47,9 @@ func constantOf(memory ndarray.Budget, t *onnxwire.Tensor) (*ssa.Constant, error
 		return nil, err
 	}
 	if dt != ndarray.String && t.RawData != nil && (len(t.RawData) > 0 || !hasTyped(t)) {
-		return rawConstant(t.Name, dt, shape, n, t.RawData)
+		return rawConstant(ctx, t.Name, dt, shape, n, t.RawData)
 	}
-	a, err := typedArray(memory, t, dt, shape, n)
+	a, err := typedArray(ctx, t, dt, shape, n)
 	if err != nil {
 		return nil, err
 	}
@@ -55,19 +57,19 @@ func constantOf(memory ndarray.Budget, t *onnxwire.Tensor) (*ssa.Constant, error
 }
 
 // arrayOf reads a tensor whose elements are in the message itself.
-func arrayOf(memory ndarray.Budget, t *onnxwire.Tensor) (*ndarray.Array, error) {
+func arrayOf(ctx context.Context, t *onnxwire.Tensor) (*ndarray.Array, error) {
 	if t.DataLocation == onnxwire.DataExternal {
 		return nil, fail("", "tensor %q keeps its elements in another file", t.Name)
 	}
-	c, err := constantOf(memory, t)
+	c, err := constantOf(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return c.ArrayIn(memory)
+	return c.ArrayIn(ndarray.BudgetOf(ctx))
 }
 
 // rawConstant wraps packed little-endian bytes.
-func rawConstant(name string, dt ndarray.DType, shape []int, n int, raw []byte) (*ssa.Constant, error) {
+func rawConstant(ctx context.Context, name string, dt ndarray.DType, shape []int, n int, raw []byte) (*ssa.Constant, error) {
 	if want := dt.FileBytes(n); len(raw) != want {
 		return nil, fail("the file may be cut short or damaged", "tensor %q of type %s%v needs %d bytes, the file has %d", name, dt, shape, want, len(raw))
 	}
@@ -76,14 +78,40 @@ func rawConstant(name string, dt ndarray.DType, shape []int, n int, raw []byte) 
 		return ssa.NewPacked(dt, shape, raw, func(memory ndarray.Budget) (*ndarray.Array, error) {
 			a, err := ndarray.NewIn(memory, dt, shape...)
 			if err == nil {
-				unpack(a, raw)
+				unpack(a, raw, 0, n)
 			}
 			return a, err
 		}), nil
-	case dt == ndarray.Bool && len(bytes.Trim(raw, "\x00\x01")) > 0:
+	case dt == ndarray.Bool && inPieces(ctx, n, areBools(raw)) != nil:
 		return ssa.NewLazyIn(dt, shape, func(memory ndarray.Budget) (*ndarray.Array, error) { return cleanBools(memory, shape, raw) }), nil
 	}
 	return ssa.NewConstant(&ndarray.Array{DType: dt, Shape: shape, Data: raw}), nil
+}
+
+// pieceElems is how many elements are read between two looks at the context.
+const pieceElems = 1 << 16
+
+// inPieces calls f with the bounds of pieces of n elements, until it fails or the context ends.
+func inPieces(ctx context.Context, n int, f func(from, to int) error) error {
+	for from := 0; from < n; from += pieceElems {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f(from, min(from+pieceElems, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// areBools fails at a byte that is neither 0 nor 1.
+func areBools(raw []byte) func(from, to int) error {
+	return func(from, to int) error {
+		if len(bytes.Trim(raw[from:to], "\x00\x01")) > 0 {
+			return errors.ErrUnsupported
+		}
+		return nil
+	}
 }
 
 // cleanBools is a copy in which everything that is not 0 is 1.
@@ -97,16 +125,16 @@ func cleanBools(memory ndarray.Budget, shape []int, raw []byte) (*ndarray.Array,
 	return a, err
 }
 
-// unpack spreads elements of 6, 4 or 2 bits over one byte each, sign-extended for
+// unpack spreads some of the elements of 6, 4 or 2 bits over one byte each, sign-extended for
 // signed types. In the file they are one stream of bits, lowest bits first:
 //
 //	4 bits   bbbbaaaa ddddcccc                 two in a byte (2 bits: four)
 //	6 bits   bbaaaaaa ccccbbbb ddddddcc        four in three bytes
-func unpack(a *ndarray.Array, raw []byte) {
+func unpack(a *ndarray.Array, raw []byte, from, to int) {
 	bits := a.DType.FileBits()
 	mask := byte(1<<bits - 1)
 	signed := a.DType.IsSigned()
-	for i := range a.Data {
+	for i := from; i < to; i++ {
 		at, shift := i/8*bits+i%8*bits/8, i%8*bits%8
 		b := raw[at] >> shift
 		if shift+bits > 8 {
@@ -143,7 +171,7 @@ func hasTyped(t *onnxwire.Tensor) bool {
 
 // typedArray reads the list of the message that belongs to the element type.
 // Lists of the same width as the elements are used in place.
-func typedArray(memory ndarray.Budget, t *onnxwire.Tensor, dt ndarray.DType, shape []int, n int) (*ndarray.Array, error) {
+func typedArray(ctx context.Context, t *onnxwire.Tensor, dt ndarray.DType, shape []int, n int) (*ndarray.Array, error) {
 	a := &ndarray.Array{DType: dt, Shape: shape}
 	have, want, list := 0, n, ""
 	switch dt {
@@ -173,29 +201,30 @@ func typedArray(memory ndarray.Budget, t *onnxwire.Tensor, dt ndarray.DType, sha
 	if a.Data != nil {
 		return a, nil
 	}
-	if err := fitsType(t, dt); err != nil {
+	if err := fitsType(ctx, t, dt); err != nil {
 		return nil, err
 	}
-	if err := memory.Ask("a tensor", convertedBytes(a, t)); err != nil {
+	if err := ndarray.BudgetOf(ctx).Ask("a tensor", convertedBytes(a, t)); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
-	convertTyped(a, t)
-	return a, nil
+	return a, convertTyped(ctx, a, t)
 }
 
 // fitsType reports an entry of a list that is wider than the elements, and holds what they can not. Bit patterns may have a sign.
-func fitsType(t *onnxwire.Tensor, dt ndarray.DType) error {
+func fitsType(ctx context.Context, t *onnxwire.Tensor, dt ndarray.DType) error {
 	var lo, hi int64
 	switch bits := dt.FileBits(); {
 	case dt == ndarray.Bool, dt == ndarray.String, dt == ndarray.Uint64, bits > 16 && dt != ndarray.Uint32:
 		return nil
 	case dt == ndarray.Uint32:
-		for _, v := range t.Uint64Data {
-			if v > math.MaxUint32 {
-				return fail("the file may be damaged", "tensor %q of type %s has the entry %d in uint64_data", t.Name, dt, v)
+		return inPieces(ctx, len(t.Uint64Data), func(from, to int) error {
+			for _, v := range t.Uint64Data[from:to] {
+				if v > math.MaxUint32 {
+					return fail("the file may be damaged", "tensor %q of type %s has the entry %d in uint64_data", t.Name, dt, v)
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	case bits < 8:
 		lo, hi = math.MinInt8, math.MaxUint8
 	default:
@@ -206,12 +235,14 @@ func fitsType(t *onnxwire.Tensor, dt ndarray.DType) error {
 			lo = 0
 		}
 	}
-	for _, v := range t.Int32Data {
-		if int64(v) < lo || int64(v) > hi {
-			return fail("the file may be damaged", "tensor %q of type %s has the entry %d in int32_data", t.Name, dt, v)
+	return inPieces(ctx, len(t.Int32Data), func(from, to int) error {
+		for _, v := range t.Int32Data[from:to] {
+			if int64(v) < lo || int64(v) > hi {
+				return fail("the file may be damaged", "tensor %q of type %s has the entry %d in int32_data", t.Name, dt, v)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // packedEntries reports that an entry of int32_data holds a byte of packed
@@ -220,84 +251,82 @@ func packedEntries(dt ndarray.DType) bool { return dt.FileBits() == 4 || dt.File
 
 // convertedBytes is how much memory convertTyped takes at most.
 func convertedBytes(a *ndarray.Array, t *onnxwire.Tensor) int64 {
-	n := int64(a.Len()*a.DType.Size()) + int64(len(t.Int32Data))
-	for _, s := range t.StringData {
-		n += int64(len(s))
-	}
-	return n
+	return int64(a.Len()*a.DType.Size()) + int64(len(t.Int32Data))
 }
 
 // convertTyped fills a from lists whose entries are wider than its elements.
-func convertTyped(a *ndarray.Array, t *onnxwire.Tensor) {
+func convertTyped(ctx context.Context, a *ndarray.Array, t *onnxwire.Tensor) error {
+	var convert func(from, to int)
 	switch {
 	case a.DType == ndarray.String:
-		a.Str = texts(t.StringData)
+		a.Str = make([]string, a.Len())
+		convert = func(from, to int) { copy(a.Str[from:], texts(t.StringData[from:to])) }
 	case a.DType == ndarray.Uint64:
 		a.Data = ndarray.Bytes(t.Uint64Data)
+		return nil
 	case a.DType == ndarray.Int32:
 		a.Data = ndarray.Bytes(t.Int32Data)
+		return nil
 	case packedEntries(a.DType):
-		raw := make([]byte, len(t.Int32Data))
-		for i, v := range t.Int32Data {
-			raw[i] = byte(v)
-		}
 		a.Data = ndarray.AlignedBytes(a.Len())
-		unpack(a, raw)
+		raw := make([]byte, len(t.Int32Data))
+		if err := inPieces(ctx, len(raw), func(from, to int) error { cut(raw, t.Int32Data, from, to); return nil }); err != nil {
+			return err
+		}
+		convert = func(from, to int) { unpack(a, raw, from, to) }
+	case a.DType == ndarray.Uint32:
+		a.Data = ndarray.AlignedBytes(a.Len() * 4)
+		convert = func(from, to int) { cut(ndarray.Slice[uint32](a), t.Uint64Data, from, to) }
+	case a.DType.Size() == 2:
+		a.Data = ndarray.AlignedBytes(a.Len() * 2)
+		convert = func(from, to int) { cut(ndarray.Slice[uint16](a), t.Int32Data, from, to) }
 	default:
-		a.Data = ndarray.AlignedBytes(a.Len() * a.DType.Size())
-		narrowInto(a, t)
+		a.Data = ndarray.AlignedBytes(a.Len())
+		convert = func(from, to int) { cutBytes(a, t.Int32Data, from, to) }
+	}
+	return inPieces(ctx, a.Len(), func(from, to int) error { convert(from, to); return nil })
+}
+
+// cut cuts integers down to the width of elements; half, float8 and float6 types are their bit patterns.
+func cut[T uint8 | uint16 | uint32, E int32 | uint64](out []T, list []E, from, to int) {
+	for i, v := range list[from:to] {
+		out[from+i] = T(v)
 	}
 }
 
-// narrowInto cuts integers down to the width of a's elements; half, float8
-// and float6 types are their bit patterns.
-func narrowInto(a *ndarray.Array, t *onnxwire.Tensor) {
-	if a.DType == ndarray.Uint32 {
-		out := ndarray.Slice[uint32](a)
-		for i, v := range t.Uint64Data {
-			out[i] = uint32(v)
-		}
-		return
-	}
-	switch a.DType.Size() {
-	case 1:
-		mask := byte(1<<a.DType.FileBits() - 1)
-		for i, v := range t.Int32Data {
-			a.Data[i] = byte(v) & mask
-			if a.DType == ndarray.Bool && v != 0 {
-				a.Data[i] = 1
-			}
-		}
-	case 2:
-		out := ndarray.Slice[uint16](a)
-		for i, v := range t.Int32Data {
-			out[i] = uint16(v)
+// cutBytes is [cut] for elements that fill a byte, or are kept in one.
+func cutBytes(a *ndarray.Array, list []int32, from, to int) {
+	mask := byte(1<<a.DType.FileBits() - 1)
+	for i := from; i < to; i++ {
+		a.Data[i] = byte(list[i]) & mask
+		if a.DType == ndarray.Bool && list[i] != 0 {
+			a.Data[i] = 1
 		}
 	}
 }
 
 // sparseArray reads a sparse tensor as it is, checked: indices in range and
 // as many as values.
-func sparseArray(memory ndarray.Budget, s *onnxwire.SparseTensor) (*ndarray.Sparse, error) {
+func sparseArray(ctx context.Context, s *onnxwire.SparseTensor) (*ndarray.Sparse, error) {
 	if s.Values == nil || s.Indices == nil {
 		return nil, fail("", "a sparse tensor has no values or no indices")
 	}
 	out := &ndarray.Sparse{}
 	var err error
-	if out.Values, err = arrayOf(memory, s.Values); err != nil {
+	if out.Values, err = arrayOf(ctx, s.Values); err != nil {
 		return nil, err
 	}
-	if out.Indices, err = arrayOf(memory, s.Indices); err != nil {
+	if out.Indices, err = arrayOf(ctx, s.Indices); err != nil {
 		return nil, err
 	}
 	_, out.Shape, _, err = shapeOf(&onnxwire.Tensor{Name: s.Values.Name, DataType: s.Values.DataType, Dims: s.Dims})
 	if err != nil {
 		return nil, err
 	}
-	return out, checkSparse(out, s.Values.Name)
+	return out, checkSparse(ctx, out, s.Values.Name)
 }
 
-func checkSparse(s *ndarray.Sparse, name string) error {
+func checkSparse(ctx context.Context, s *ndarray.Sparse, name string) error {
 	nnz, rank := s.Values.Len(), len(s.Shape)
 	linear := s.Indices.Rank() == 1 && s.Indices.Len() == nnz
 	coords := s.Indices.Rank() == 2 && s.Indices.Shape[0] == nnz && s.Indices.Shape[1] == rank
@@ -305,21 +334,24 @@ func checkSparse(s *ndarray.Sparse, name string) error {
 		return fail("", "sparse tensor %q of shape %v has values %s and indices %s", name, s.Shape, s.Values, s.Indices)
 	}
 	n, _ := ndarray.NumElems(s.Shape)
-	for i, at := range ndarray.Slice[int64](s.Indices) {
-		limit := n
-		if coords {
-			limit = s.Shape[i%rank]
+	indices := ndarray.Slice[int64](s.Indices)
+	return inPieces(ctx, len(indices), func(from, to int) error {
+		for i, at := range indices[from:to] {
+			limit := n
+			if coords {
+				limit = s.Shape[(from+i)%rank]
+			}
+			if at < 0 || at >= int64(limit) {
+				return fail("", "sparse tensor %q of shape %v has an element at index %d", name, s.Shape, at)
+			}
 		}
-		if at < 0 || at >= int64(limit) {
-			return fail("", "sparse tensor %q of shape %v has an element at index %d", name, s.Shape, at)
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // denseConstant writes a sparse tensor out, when first used.
-func denseConstant(memory ndarray.Budget, s *onnxwire.SparseTensor, limit int64) (*ssa.Constant, error) {
-	sp, err := sparseArray(memory, s)
+func denseConstant(ctx context.Context, s *onnxwire.SparseTensor, limit int64) (*ssa.Constant, error) {
+	sp, err := sparseArray(ctx, s)
 	if err != nil {
 		return nil, err
 	}

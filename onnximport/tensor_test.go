@@ -1,6 +1,7 @@
 package onnximport
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestTensorForms(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := arrayOf(0, &tt.in)
+			a, err := arrayOf(t.Context(), &tt.in)
 			require.NoError(t, err)
 			assert.Equal(t, tt.dt, a.DType)
 			require.Equal(t, len(tt.want), a.Len())
@@ -64,7 +65,7 @@ func TestTensorForms(t *testing.T) {
 }
 
 func TestStringTensor(t *testing.T) {
-	a, err := arrayOf(0, &onnxwire.Tensor{DataType: 8, Dims: []int64{2}, StringData: [][]byte{[]byte("a"), []byte("\xff")}})
+	a, err := arrayOf(t.Context(), &onnxwire.Tensor{DataType: 8, Dims: []int64{2}, StringData: [][]byte{[]byte("a"), []byte("\xff")}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "\xff"}, a.Str)
 }
@@ -103,7 +104,7 @@ func TestTensorsRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := arrayOf(0, &tt.in)
+			_, err := arrayOf(t.Context(), &tt.in)
 			var e *ImportError
 			require.ErrorAs(t, err, &e)
 			assert.Contains(t, e.Reason, tt.reason)
@@ -114,7 +115,7 @@ func TestTensorsRefused(t *testing.T) {
 // TestWeightsAreNotCopied checks that raw data of an aligned tensor is used where it lies.
 func TestWeightsAreNotCopied(t *testing.T) {
 	raw := ndarray.AlignedBytes(8)
-	c, err := constantOf(0, &onnxwire.Tensor{DataType: 1, Dims: []int64{2}, RawData: raw})
+	c, err := constantOf(t.Context(), &onnxwire.Tensor{DataType: 1, Dims: []int64{2}, RawData: raw})
 	require.NoError(t, err)
 	a, err := c.Array()
 	require.NoError(t, err)
@@ -127,7 +128,7 @@ func TestSparse(t *testing.T) {
 	coords := &onnxwire.SparseTensor{Dims: []int64{2, 3}, Values: floats("w", 5, 6),
 		Indices: &onnxwire.Tensor{DataType: onnxwire.TypeInt64, Dims: []int64{2, 2}, Int64Data: []int64{0, 1, 1, 2}}}
 	for _, s := range []*onnxwire.SparseTensor{linear, coords} {
-		c, err := denseConstant(0, s, 1<<20)
+		c, err := denseConstant(t.Context(), s, 1<<20)
 		require.NoError(t, err)
 		a, err := c.Array()
 		require.NoError(t, err)
@@ -149,7 +150,7 @@ func TestSparseRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := denseConstant(0, &tt.in, 1024)
+			_, err := denseConstant(t.Context(), &tt.in, 1024)
 			var e *ImportError
 			require.ErrorAs(t, err, &e)
 			assert.Contains(t, e.Reason, tt.reason)
@@ -159,33 +160,80 @@ func TestSparseRefused(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	seq := &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1), floats("", 2, 3)}}
-	v, err := valueOf(0, seq)
+	v, err := valueOf(t.Context(), seq)
 	require.NoError(t, err)
 	require.Len(t, v.(*ndarray.Sequence).Items, 2)
 
-	v, err = valueOf(0, &onnxwire.Optional{ElemType: onnxwire.ElemSequence, Sequence: seq})
+	v, err = valueOf(t.Context(), &onnxwire.Optional{ElemType: onnxwire.ElemSequence, Sequence: seq})
 	require.NoError(t, err)
 	assert.Len(t, v.(*ndarray.Optional).Value.(*ndarray.Sequence).Items, 2)
 
-	v, err = valueOf(0, &onnxwire.Optional{ElemType: onnxwire.ElemTensor})
+	v, err = valueOf(t.Context(), &onnxwire.Optional{ElemType: onnxwire.ElemTensor})
 	require.NoError(t, err)
 	assert.Nil(t, v.(*ndarray.Optional).Value)
 
-	v, err = valueOf(0, &onnxwire.Map{KeyType: onnxwire.TypeString, StringKeys: [][]byte{[]byte("k")}, Values: seq})
+	v, err = valueOf(t.Context(), &onnxwire.Map{KeyType: onnxwire.TypeString, StringKeys: [][]byte{[]byte("k")}, Values: seq})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"k"}, v.(*ndarray.Map).Keys.Str)
 
 	each := &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1), floats("", 2)}}
 	for _, values := range []*onnxwire.Sequence{each, {ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1, 2)}}} {
-		v, err = valueOf(0, &onnxwire.Map{KeyType: onnxwire.TypeInt64, Keys: []int64{5, 3}, Values: values})
+		v, err = valueOf(t.Context(), &onnxwire.Map{KeyType: onnxwire.TypeInt64, Keys: []int64{5, 3}, Values: values})
 		require.NoError(t, err)
 		assert.Equal(t, []float32{1, 2}, ndarray.Slice[float32](v.(*ndarray.Map).Values.(*ndarray.Array)))
 	}
 
-	v, err = valueOf(0, &onnxwire.SparseTensor{Dims: []int64{4}, Values: floats("", 1), Indices: ints("", 3)})
+	v, err = valueOf(t.Context(), &onnxwire.SparseTensor{Dims: []int64{4}, Values: floats("", 1), Indices: ints("", 3)})
 	require.NoError(t, err)
 	assert.Equal(t, []int{4}, v.(*ndarray.Sparse).Shape)
 
-	_, err = valueOf(0, &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{{}}})
+	_, err = valueOf(t.Context(), &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{{}}})
 	assert.Error(t, err)
+}
+
+// TestLongLists: lists are converted in pieces, until the context ends.
+func TestLongLists(t *testing.T) {
+	const n = 2*pieceElems + 5
+	long := onnxwire.Tensor{Dims: []int64{n}, StringData: make([][]byte, n), Int32Data: make([]int32, n), Uint64Data: make([]uint64, n)}
+	want := func(i int) int64 { return int64(i / pieceElems & 1) }
+	for i := range n {
+		long.Int32Data[i], long.Uint64Data[i], long.StringData[i] = int32(want(i)), uint64(want(i)), []byte{byte('0' + want(i))}
+	}
+	entries := make([]int32, n/2+1) // of four bits
+	for i := range entries {
+		entries[i] = int32(want(2*i) + want(2*i+1)<<4)
+	}
+	for _, c := range []struct {
+		dt ndarray.DType
+		in onnxwire.Tensor
+	}{
+		{ndarray.Int8, onnxwire.Tensor{Int32Data: long.Int32Data}},
+		{ndarray.Bool, onnxwire.Tensor{Int32Data: long.Int32Data}},
+		{ndarray.Uint16, onnxwire.Tensor{Int32Data: long.Int32Data}},
+		{ndarray.Uint4, onnxwire.Tensor{Int32Data: entries}},
+		{ndarray.Uint32, onnxwire.Tensor{Uint64Data: long.Uint64Data}},
+		{ndarray.String, onnxwire.Tensor{StringData: long.StringData}},
+	} {
+		t.Run(c.dt.String(), func(t *testing.T) {
+			c.in.DataType, c.in.Dims = onnxwire.DataType(c.dt), long.Dims
+			a, err := arrayOf(t.Context(), &c.in)
+			require.NoError(t, err)
+			for i := range n {
+				if c.dt == ndarray.String {
+					require.Equal(t, string(long.StringData[i]), a.Str[i])
+				} else if a.Int(i) != want(i) {
+					t.Fatalf("element %d is %d", i, a.Int(i))
+				}
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, err = arrayOf(ended, &c.in)
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+	}
+	raw := make([]byte, n)
+	raw[n-1] = 7
+	a, err := arrayOf(t.Context(), &onnxwire.Tensor{DataType: onnxwire.TypeBool, Dims: long.Dims, RawData: raw})
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, a.Int(n-1))
 }

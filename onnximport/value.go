@@ -24,25 +24,25 @@ func ReadValueContext(ctx context.Context, data []byte, kind ssa.Kind) (_ ndarra
 	if err != nil {
 		return nil, err
 	}
-	return valueOf(ndarray.BudgetOf(ctx), m)
+	return valueOf(ctx, m)
 }
 
 var elemKinds = map[ssa.Kind]onnxwire.ElemKind{ssa.KindSequence: onnxwire.ElemSequence, ssa.KindMap: onnxwire.ElemMap,
 	ssa.KindOptional: onnxwire.ElemOptional, ssa.KindSparse: onnxwire.ElemSparseTensor}
 
 // valueOf converts a parsed value: a tensor, sequence, optional, map or sparse tensor.
-func valueOf(memory ndarray.Budget, m onnxwire.Message) (ndarray.Value, error) {
+func valueOf(ctx context.Context, m onnxwire.Message) (ndarray.Value, error) {
 	switch m := m.(type) {
 	case *onnxwire.Tensor:
-		return asValue(arrayOf(memory, m))
+		return asValue(arrayOf(ctx, m))
 	case *onnxwire.SparseTensor:
-		return asValue(sparseArray(memory, m))
+		return asValue(sparseArray(ctx, m))
 	case *onnxwire.Sequence:
-		return asValue(sequenceOf(memory, m))
+		return asValue(sequenceOf(ctx, m))
 	case *onnxwire.Optional:
-		return asValue(optionalOf(memory, m))
+		return asValue(optionalOf(ctx, m))
 	case *onnxwire.Map:
-		return asValue(mapOf(memory, m))
+		return asValue(mapOf(ctx, m))
 	}
 	return nil, fail("", "%T is no value", m)
 }
@@ -55,31 +55,31 @@ func asValue[T ndarray.Value](v T, err error) (ndarray.Value, error) {
 	return v, nil
 }
 
-func sequenceOf(memory ndarray.Budget, s *onnxwire.Sequence) (*ndarray.Sequence, error) {
+func sequenceOf(ctx context.Context, s *onnxwire.Sequence) (*ndarray.Sequence, error) {
 	out := &ndarray.Sequence{}
 	switch s.ElemType {
 	case onnxwire.ElemTensor:
 		for _, t := range s.Tensors {
 			out.Elem = ndarray.DType(t.DataType)
 		}
-		return out, collect(memory, &out.Items, s.Tensors)
+		return out, collect(ctx, &out.Items, s.Tensors)
 	case onnxwire.ElemSparseTensor:
-		return out, collect(memory, &out.Items, s.SparseTensors)
+		return out, collect(ctx, &out.Items, s.SparseTensors)
 	case onnxwire.ElemSequence:
-		return out, collect(memory, &out.Items, s.Sequences)
+		return out, collect(ctx, &out.Items, s.Sequences)
 	case onnxwire.ElemMap:
-		return out, collect(memory, &out.Items, s.Maps)
+		return out, collect(ctx, &out.Items, s.Maps)
 	case onnxwire.ElemOptional:
-		return out, collect(memory, &out.Items, s.Optionals)
+		return out, collect(ctx, &out.Items, s.Optionals)
 	case onnxwire.ElemUndefined:
 		return out, nil
 	}
 	return nil, fail("", "a sequence holds elements of kind %s", s.ElemType)
 }
 
-func collect[M onnxwire.Message](memory ndarray.Budget, out *[]ndarray.Value, list []M) error {
+func collect[M onnxwire.Message](ctx context.Context, out *[]ndarray.Value, list []M) error {
 	for _, m := range list {
-		v, err := valueOf(memory, m)
+		v, err := valueOf(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -88,47 +88,47 @@ func collect[M onnxwire.Message](memory ndarray.Budget, out *[]ndarray.Value, li
 	return nil
 }
 
-func optionalOf(memory ndarray.Budget, o *onnxwire.Optional) (*ndarray.Optional, error) {
+func optionalOf(ctx context.Context, o *onnxwire.Optional) (*ndarray.Optional, error) {
 	out := &ndarray.Optional{}
 	var err error
 	switch {
 	case o.ElemType == onnxwire.ElemTensor && o.Tensor != nil:
-		out.Value, err = valueOf(memory, o.Tensor)
+		out.Value, err = valueOf(ctx, o.Tensor)
 	case o.ElemType == onnxwire.ElemSparseTensor && o.SparseTensor != nil:
-		out.Value, err = valueOf(memory, o.SparseTensor)
+		out.Value, err = valueOf(ctx, o.SparseTensor)
 	case o.ElemType == onnxwire.ElemSequence && o.Sequence != nil:
-		out.Value, err = valueOf(memory, o.Sequence)
+		out.Value, err = valueOf(ctx, o.Sequence)
 	case o.ElemType == onnxwire.ElemMap && o.Map != nil:
-		out.Value, err = valueOf(memory, o.Map)
+		out.Value, err = valueOf(ctx, o.Map)
 	case o.ElemType == onnxwire.ElemOptional && o.Optional != nil:
-		out.Value, err = valueOf(memory, o.Optional)
+		out.Value, err = valueOf(ctx, o.Optional)
 	}
 	return out, err
 }
 
-func mapOf(memory ndarray.Budget, m *onnxwire.Map) (*ndarray.Map, error) {
+func mapOf(ctx context.Context, m *onnxwire.Map) (*ndarray.Map, error) {
 	out := &ndarray.Map{}
 	if m.KeyType == onnxwire.TypeString {
 		out.Keys = ndarray.Strings(texts(m.StringKeys), len(m.StringKeys))
 	} else {
-		out.Keys = ndarray.Of(append([]int64{}, m.Keys...), len(m.Keys))
+		out.Keys = ndarray.Of(m.Keys, len(m.Keys))
 	}
 	if m.Values == nil {
 		out.Values = &ndarray.Sequence{}
 		return out, nil
 	}
-	v, err := valueOf(memory, m.Values)
+	v, err := valueOf(ctx, m.Values)
 	if err != nil {
 		return nil, err
 	}
-	out.Values = joined(memory, v, out.Keys.Len())
+	out.Values = joined(ctx, v, out.Keys.Len())
 	return out, nil
 }
 
 // joined makes one array of a map's values: files hold them as a sequence of as
 // many tensors of one element as there are keys, or of one tensor with all. What is
 // neither stays as it is.
-func joined(memory ndarray.Budget, v ndarray.Value, n int) ndarray.Value {
+func joined(ctx context.Context, v ndarray.Value, n int) ndarray.Value {
 	s, ok := v.(*ndarray.Sequence)
 	if !ok || len(s.Items) == 0 {
 		return v
@@ -137,7 +137,7 @@ func joined(memory ndarray.Budget, v ndarray.Value, n int) ndarray.Value {
 	if !ok || len(s.Items) != n && (len(s.Items) != 1 || first.Len() != n) {
 		return v
 	}
-	out, err := ndarray.NewIn(memory, first.DType, n)
+	out, err := ndarray.NewIn(ndarray.BudgetOf(ctx), first.DType, n)
 	if err != nil {
 		return v
 	}

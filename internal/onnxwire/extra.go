@@ -3,7 +3,7 @@ package onnxwire
 // Extra is embedded in every message. It holds what the named fields cannot say, so that a message can be written back as
 // it was read. Code that builds messages leaves it zero.
 type Extra struct {
-	Unknown  []byte   // fields this package does not know: tags and values as they stood, in order
+	Unknown  []byte   // fields this package does not know: tags and values as they stood, in order; may alias the input, as Tensor.RawData does
 	Explicit FieldSet // scalar fields that were present although they hold their default value
 }
 

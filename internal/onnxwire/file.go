@@ -198,8 +198,8 @@ type File struct {
 	mapping *Mapping
 }
 
-// Open maps the model file at path and parses it. Tensor.RawData points into the mapping: close the file when no weight is
-// used any more. The errors are *SyntaxError and *ModelError, which name the file, and *fs.PathError.
+// Open maps the model file at path and parses it. Tensor.RawData and Extra.Unknown point into the mapping: close the file when
+// nothing uses them any more. The errors are *SyntaxError and *ModelError, which name the file, and *fs.PathError.
 func Open(path string) (*File, error) { return OpenWith(context.Background(), path, MapFile) }
 
 // OpenWith is [Open] with [ReadFile] or another way to get a file's content; it ends with the error of the context if
@@ -244,7 +244,7 @@ func (f *File) Size() int {
 	return len(f.mapping.Bytes())
 }
 
-// Close unmaps the file. All RawData of the model is invalid afterwards. Closing twice does nothing.
+// Close unmaps the file. All RawData and unknown fields of the model are invalid afterwards. Closing twice does nothing.
 func (f *File) Close() error {
 	return f.mapping.Close()
 }

@@ -2,6 +2,9 @@ package onnxwire
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -9,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // nested wraps body in one message field after the other, the last one outermost.
@@ -145,6 +150,71 @@ func TestMemoryIsBoundedByTheInput(t *testing.T) {
 	var syntax *SyntaxError
 	require.ErrorAs(t, err, &syntax)
 	assert.Contains(t, syntax.Reason, "far more elements")
+}
+
+// countedLooks is a context that counts how often it is looked at.
+type countedLooks struct {
+	context.Context
+	looks int
+}
+
+func (c *countedLooks) Err() error { c.looks++; return c.Context.Err() }
+
+// Whatever a file is full of, memory is asked for before it is taken, and the context is looked at all along.
+func TestLongFields(t *testing.T) {
+	const size = 4 << 20 // bytes
+	content := make([]byte, size)
+	var names wire
+	for i := range size / internMax {
+		names = names.bytes(1, fmt.Appendf(nil, "%0*d", internMax, i))
+	}
+	group := func(in []byte) wire {
+		return protowire.AppendTag(append(protowire.AppendTag(nil, 500, protowire.StartGroupType), in...), 500, protowire.EndGroupType)
+	}
+	for _, c := range []struct {
+		name  string
+		in    []byte
+		full  bool // its content takes memory beyond that of the input
+		quick bool // not all of it is read
+	}{
+		{"text", wire{}.bytes(2, content), true, false},
+		{"metadata", wire{}.bytes(14, wire{}.bytes(2, content)), true, false},
+		{"names", nested(names, 1, 7), true, false},
+		{"bytes", nested(wire{}.bytes(4, content), 5, 1, 7), true, false},
+		{"packed integers", nested(wire{}.bytes(7, content), 5, 7), true, false},
+		{"packed long integers", nested(wire{}.bytes(7, bytes.Repeat([]byte{0xff, 0xff, 0x7f, 1}, size/4)), 5, 7), true, false},
+		{"integers", nested(bytes.Repeat([]byte{0x38, 1}, size/2), 5, 7), true, false},
+		{"packed floats", nested(wire{}.bytes(4, content), 5, 7), true, false},
+		{"packed doubles", nested(wire{}.bytes(10, content), 5, 7), true, false},
+		{"floats", nested(bytes.Repeat([]byte{0x25, 0, 0, 0, 0}, size/5), 5, 7), true, false},
+		{"lists in turn", nested(bytes.Repeat([]byte{0x38, 1, 0x0a, 0}, size/4), 5, 7), true, false},
+		{"nodes", nested(bytes.Repeat([]byte{0x0a, 0}, size/40), 7), true, true},
+		{"unknown fields", bytes.Repeat(wire{}.varint(500, 1), size/3), false, false},
+		{"unknown fields among others", bytes.Repeat(wire{}.varint(500, 1).varint(1, 1), size/5), true, false},
+		{"an unknown field", wire{}.bytes(500, content), false, true},
+		{"unknown fields far apart", append(append(wire{}.bytes(500, content), wire{}.varint(1, 1)...), wire{}.bytes(500, content)...), true, true},
+		{"a group", group(bytes.Repeat(wire{}.varint(1, 1), size/2)), false, false},
+		{"raw data", nested(wire{}.bytes(9, content), 5, 7), false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := &countedLooks{Context: sysmem.Budget(0).In(t.Context())}
+			m := new(Model)
+			require.NoError(t, decodeRoot(ctx, c.in, "model", m))
+			if !c.quick {
+				assert.Greater(t, ctx.looks, len(c.in)/lookEach-2)
+			}
+			b, err := Marshal(m)
+			require.NoError(t, err)
+			again := new(Model)
+			require.NoError(t, decodeRoot(t.Context(), b, "model", again))
+			assert.True(t, equal(m, again))
+
+			var now, full *sysmem.Error
+			require.ErrorAs(t, sysmem.Budget(1).Check("the test"), &now)
+			err = decodeRoot(sysmem.Budget(now.Live+size/2).In(t.Context()), c.in, "model", new(Model))
+			assert.Equal(t, c.full, errors.As(err, &full), "%v", err)
+		})
+	}
 }
 
 // A small model cut anywhere, or with any bit flipped, is read or refused, and what is read can be written.

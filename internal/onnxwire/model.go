@@ -18,7 +18,7 @@ type Model struct {
 	Extra
 }
 
-// Parse reads a model. Tensor.RawData aliases data, which must not change while the model is in use. The errors are
+// Parse reads a model. Tensor.RawData and Extra.Unknown alias data, which must not change while the model is in use. The errors are
 // *SyntaxError and, where there is no graph, *ModelError.
 func Parse(data []byte) (*Model, error) { return ParseContext(context.Background(), data) }
 

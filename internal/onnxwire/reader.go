@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -42,6 +41,9 @@ const (
 	internMax   = 128
 	internSlots = 1 << 10
 	textPiece   = 4 << 10
+
+	// lookEach is how many bytes of input are read between two looks at the context.
+	lookEach = 64 << 10
 )
 
 type frame struct {
@@ -64,6 +66,7 @@ type decoder struct {
 	room   []byte // for the next names
 	err    *SyntaxError
 	ctx    context.Context
+	looked int // offset at which the context was looked at last
 	memory sysmem.Budget
 	full   error // that there is not enough memory
 }
@@ -108,7 +111,7 @@ func parseContext[T any, P message[T]](ctx context.Context, data []byte, root st
 func (d *decoder) message(m Message) {
 	c := codec{d: d, x: m.extra()}
 	d.next()
-	for !d.ended() && d.num != 0 {
+	for d.look(d.pos) && d.num != 0 {
 		first := d.start
 		m.fields(c)
 		if d.num != 0 && d.start == first {
@@ -179,15 +182,64 @@ func (d *decoder) want(typ protowire.Type) bool {
 	return d.err == nil
 }
 
-// unknown keeps the current field as it stands.
+// unknown keeps the run of fields that starts with the current one as it stands: where it lies in the input, if that is where
+// the unknown fields before it end.
 func (d *decoder) unknown(x *Extra) {
-	n := protowire.ConsumeFieldValue(d.num, d.typ, d.data[d.pos:d.end])
-	if n < 0 {
-		d.fail("field %d: %v", d.num, protowire.ParseError(n))
+	_, past := d.run()
+	if past == d.start {
+		_, fault := d.skip(d.pos)
+		d.fail("field %d: %v", d.num, protowire.ParseError(fault))
+	}
+	if d.err != nil {
 		return
 	}
-	d.pos += n
-	x.Unknown = append(x.Unknown, d.data[d.start:d.pos]...)
+	kept := len(x.Unknown)
+	need := kept + past - d.start
+	if first := d.start - kept; kept == 0 || first >= 0 && &d.data[first] == &x.Unknown[0] {
+		x.Unknown = d.data[first:past:past]
+	} else if need <= cap(x.Unknown) || d.charge(2, need) {
+		if need > cap(x.Unknown) {
+			x.Unknown = append(make([]byte, 0, 2*need), x.Unknown...)
+		}
+		x.Unknown = d.appendInput(x.Unknown, d.start, past)
+	}
+	d.pos = past
+}
+
+// appendInput appends the input between two offsets to b.
+func (d *decoder) appendInput(b []byte, from, past int) []byte {
+	for ; from < past && d.look(from); from += lookEach {
+		b = append(b, d.data[from:min(from+lookEach, past)]...)
+	}
+	return b
+}
+
+// skip returns where the value of the current field ends if it begins at an offset, and a code for [protowire.ParseError] that is
+// negative where there is none.
+func (d *decoder) skip(at int) (past, fault int) {
+	num, typ := d.num, d.typ
+	var groups []protowire.Number // that the offset stands in
+	for d.look(at) {
+		n := 0
+		switch depth := len(groups); {
+		case typ == protowire.StartGroupType && depth == MaxDepth:
+			d.fail("groups nest deeper than %d levels", MaxDepth)
+		case typ == protowire.StartGroupType:
+			groups = append(groups, num)
+		case typ == protowire.EndGroupType && depth > 0 && groups[depth-1] == num:
+			groups = groups[:depth-1]
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, d.data[at:d.end])
+		}
+		if at += n; n < 0 || len(groups) == 0 {
+			return at, min(n, 0)
+		}
+		if num, typ, n = protowire.ConsumeTag(d.data[at:d.end]); n < 0 {
+			return at, n
+		}
+		at += n
+	}
+	return at, 0
 }
 
 // enter steps into the message that is the current field.
@@ -216,29 +268,33 @@ func (d *decoder) leave() {
 	d.stack = d.stack[:top]
 }
 
-// run counts how many fields in a row, from the current one on, have the current tag. Repeated fields are written in one
-// go, so this is nearly always how many elements there are, and lists are allocated once and at their size. Lengths are
-// followed, not trusted: a run that does not fit its message ends early, and reading it will say what is wrong.
-func (d *decoder) run() int {
+// run counts how many fields in a row, from the current one on, have the current tag, and says where the last whole one ends.
+// Repeated fields are written in one go, so this is nearly always how many elements there are, and lists are allocated once and at
+// their size. Lengths are followed, not trusted: a run that does not fit its message ends early, and reading it will say what is wrong.
+func (d *decoder) run() (count, past int) {
 	tag := d.data[d.start:d.pos]
-	rest := d.data[d.pos:d.end]
-	for count := 1; ; count++ {
-		n := protowire.ConsumeFieldValue(d.num, d.typ, rest)
-		if n < 0 || !bytes.HasPrefix(rest[n:], tag) {
-			return count
+	past = d.start
+	for at := d.pos; d.look(at); at = past + len(tag) {
+		count++
+		end, fault := d.skip(at)
+		if fault < 0 {
+			break
 		}
-		rest = rest[n+len(tag):]
+		if past = end; !bytes.HasPrefix(d.data[past:d.end], tag) {
+			break
+		}
 	}
+	return count, past
 }
 
 // readRepeated reads the run of fields that starts with the current one as more elements of list, and moves on.
 func readRepeated[T any, P message[T]](d *decoder, list []P, name string) []P {
 	var zero T
-	n := d.run()
-	if !d.want(protowire.BytesType) || !d.charge(n, int(unsafe.Sizeof(zero))+8) {
+	n, _ := d.run()
+	list = withRoom(d, list, n)
+	if !d.want(protowire.BytesType) || !d.charge(n, int(unsafe.Sizeof(zero))) {
 		return list
 	}
-	list = slices.Grow(list, n)
 	block := make([]T, n)
 	for i := range block {
 		if !d.enter(name, len(list)) {
@@ -294,7 +350,7 @@ func (d *decoder) bytes() []byte {
 	if !d.charge(1, len(b)) {
 		return nil
 	}
-	return append(make([]byte, 0, len(b)), b...)
+	return d.appendInput(make([]byte, 0, len(b)), d.pos-len(b), d.pos)
 }
 
 // text reads the current field as a string, mostly the same Go string for equal short ones.
@@ -304,7 +360,11 @@ func (d *decoder) text() string {
 	case len(b) == 0:
 		return ""
 	case len(b) > internMax:
-		return string(b)
+		if !d.charge(1, len(b)) {
+			return ""
+		}
+		b = d.appendInput(make([]byte, 0, len(b)), d.pos-len(b), d.pos)
+		return unsafe.String(unsafe.SliceData(b), len(b))
 	}
 	if d.names == nil {
 		d.names, d.seed = make([]string, internSlots), maphash.MakeSeed()
@@ -312,6 +372,9 @@ func (d *decoder) text() string {
 	slot := &d.names[maphash.Bytes(d.seed, b)%internSlots]
 	if *slot != string(b) {
 		if len(b) > cap(d.room)-len(d.room) {
+			if !d.charge(1, textPiece) {
+				return ""
+			}
 			d.room = make([]byte, 0, textPiece)
 		}
 		from := len(d.room)
@@ -321,14 +384,30 @@ func (d *decoder) text() string {
 	return *slot
 }
 
-// elements reads the run of fields that starts with the current one as more elements of list, and moves on.
-func elements[T any](d *decoder, list []T, read func() T) []T {
-	n := d.run()
-	if !d.charge(n, int(unsafe.Sizeof(*new(T)))) {
+// withRoom is list with room for n more elements. Memory is not touched before there is something to put into it.
+func withRoom[T any](d *decoder, list []T, n int) []T {
+	need := len(list) + n
+	if need <= cap(list) {
 		return list
 	}
-	list = slices.Grow(list, n)
-	for i := 0; i < n && d.err == nil; i++ {
+	if len(list) > 0 {
+		need = max(need, 2*len(list))
+	}
+	if !d.charge(need, int(unsafe.Sizeof(*new(T)))) {
+		return list
+	}
+	more := make([]T, 0, need)
+	for from := 0; from < len(list) && d.lookNow(d.pos); from += lookEach {
+		more = append(more, list[from:min(from+lookEach, len(list))]...)
+	}
+	return more
+}
+
+// elements reads the run of fields that starts with the current one as more elements of list, and moves on.
+func elements[T any](d *decoder, list []T, read func() T) []T {
+	n, _ := d.run()
+	list = withRoom(d, list, n)
+	for i := 0; i < n && d.look(d.pos); i++ {
 		list = append(list, read())
 		d.next()
 	}
@@ -386,24 +465,24 @@ func readVarints[T int32 | int64 | uint64](d *decoder, list []T) []T {
 
 func readPackedVarints[T int32 | int64 | uint64](d *decoder, list []T) []T {
 	b := d.view()
-	count := 0 // each varint ends in the only byte of its own below 0x80
-	for _, c := range b {
-		if c < 0x80 {
-			count++
+	from, count := d.pos-len(b), 0
+	for at := 0; at < len(b) && d.look(from+at); at += lookEach {
+		for _, c := range b[at:min(at+lookEach, len(b))] {
+			count += int(^c >> 7) // each varint ends in the only byte of its own below 0x80
 		}
 	}
-	if !d.charge(count, int(unsafe.Sizeof(T(0)))) {
-		return list
-	}
-	list = slices.Grow(list, count)
-	for len(b) > 0 {
-		v, n := protowire.ConsumeVarint(b)
+	list = withRoom(d, list, count)
+	for at := 0; at < len(b) && d.look(from+at); {
+		v, n := uint64(b[at]), 1
+		if v >= 0x80 {
+			v, n = protowire.ConsumeVarint(b[at:])
+		}
 		if n < 0 {
 			d.fail("field %d: packed element %d: %v", d.num, len(list), protowire.ParseError(n))
 			return list
 		}
 		list = append(list, T(v))
-		b = b[n:]
+		at += n
 	}
 	d.next()
 	return list
@@ -423,16 +502,23 @@ func readFixed[T float32 | float64](d *decoder, list []T) []T {
 	if len(b)%size != 0 {
 		d.fail("field %d: %d packed bytes are no whole number of %d-byte elements", d.num, len(b), size)
 	}
-	if !d.charge(len(b)/size, size) {
-		return list
-	}
-	list = slices.Grow(list, len(b)/size)
-	for ; len(b) > 0; b = b[size:] {
-		list = append(list, number[T](b))
+	list = withRoom(d, list, len(b)/size)
+	for at, from := 0, d.pos-len(b); at < len(b) && d.look(from+at); at += size {
+		list = append(list, number[T](b[at:]))
 	}
 	d.next()
 	return list
 }
 
-// ended reports whether the reading is to end early.
-func (d *decoder) ended() bool { return d.ctx != nil && d.ctx.Err() != nil }
+// look reports whether to read on at an offset. From time to time it looks at the context, whose end is an error as any.
+func (d *decoder) look(at int) bool {
+	return d.err == nil && (uint(at-d.looked) < lookEach || d.lookNow(at))
+}
+
+func (d *decoder) lookNow(at int) bool {
+	d.looked = at
+	if err := d.ctx.Err(); err != nil {
+		d.fail("%v", err)
+	}
+	return d.err == nil
+}
