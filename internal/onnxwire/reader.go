@@ -268,6 +268,14 @@ func (d *decoder) leave() {
 	d.stack = d.stack[:top]
 }
 
+// nested reads the current field as message m.
+func (d *decoder) nested(m Message, name string, index int) {
+	if d.enter(name, index) {
+		d.message(m)
+		d.leave()
+	}
+}
+
 // run counts how many fields in a row, from the current one on, have the current tag, and says where the last whole one ends.
 // Repeated fields are written in one go, so this is nearly always how many elements there are, and lists are allocated once and at
 // their size. Lengths are followed, not trusted: a run that does not fit its message ends early, and reading it will say what is wrong.
@@ -296,12 +304,8 @@ func readRepeated[T any, P message[T]](d *decoder, list []P, name string) []P {
 		return list
 	}
 	block := make([]T, n)
-	for i := range block {
-		if !d.enter(name, len(list)) {
-			return list
-		}
-		d.message(P(&block[i]))
-		d.leave()
+	for i := 0; i < n && d.err == nil; i++ {
+		d.nested(P(&block[i]), name, len(list))
 		d.next()
 		list = append(list, &block[i])
 	}
@@ -318,10 +322,7 @@ func readOptional[T any, P message[T]](d *decoder, old P, name string) P {
 		}
 		old = new(T)
 	}
-	if d.enter(name, -1) {
-		d.message(old)
-		d.leave()
-	}
+	d.nested(old, name, -1)
 	return old
 }
 
@@ -386,21 +387,31 @@ func (d *decoder) text() string {
 
 // withRoom is list with room for n more elements. Memory is not touched before there is something to put into it.
 func withRoom[T any](d *decoder, list []T, n int) []T {
-	need := len(list) + n
-	if need <= cap(list) {
+	need := d.reserve(len(list), cap(list), n, int(unsafe.Sizeof(*new(T))))
+	if need == 0 {
 		return list
 	}
-	if len(list) > 0 {
-		need = max(need, 2*len(list))
-	}
-	if !d.charge(need, int(unsafe.Sizeof(*new(T)))) {
-		return list
-	}
-	more := make([]T, 0, need)
+	more := make([]T, len(list), need)
 	for from := 0; from < len(list) && d.lookNow(d.pos); from += lookEach {
-		more = append(more, list[from:min(from+lookEach, len(list))]...)
+		copy(more[from:], list[from:min(from+lookEach, len(list))])
 	}
 	return more
+}
+
+// reserve asks for the memory of a list that is to hold n more elements than it does, and returns how many it is to have room for; 0
+// if there is room, or no memory.
+func (d *decoder) reserve(held, most, n, size int) int {
+	need := held + n
+	if need <= most {
+		return 0
+	}
+	if held > 0 {
+		need = max(need, 2*held)
+	}
+	if !d.charge(need, size) {
+		return 0
+	}
+	return need
 }
 
 // elements reads the run of fields that starts with the current one as more elements of list, and moves on.

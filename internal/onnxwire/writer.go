@@ -200,6 +200,13 @@ func (e *encoder) run(num protowire.Number, content func()) {
 
 // writeMessage writes a nested message; a nil one is written as an empty one, to keep its place in a list.
 func writeMessage[T any, P message[T]](e *encoder, num protowire.Number, m P) {
+	if m == nil {
+		m = new(T)
+	}
+	e.nested(num, m)
+}
+
+func (e *encoder) nested(num protowire.Number, m Message) {
 	if e.err != nil {
 		return
 	}
@@ -207,11 +214,7 @@ func writeMessage[T any, P message[T]](e *encoder, num protowire.Number, m P) {
 		e.err = &NestingError{}
 		return
 	}
-	e.run(num, func() {
-		if m != nil {
-			e.message(m)
-		}
-	})
+	e.run(num, func() { e.message(m) })
 	e.depth--
 }
 
