@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/tile"
-	"github.com/berth-onnx/berth/ndarray"
 )
 
 // Epilogues: a kernel compiled ahead says, where it has computed an element of its result, which register holds it and which the number
@@ -16,12 +15,12 @@ import (
 // mark begins a comment that an epilogue takes the place of; registers of the value and of the element's number follow.
 const mark = "\t// epilogue "
 
-// Epilogue puts a program into the only kernel of a module. Operand 0 of the program is the result of the kernel, in float32, which the
-// program's result replaces; others become further parameters of the kernel, the addresses of tensors in global memory. What cannot be
-// written is an [UnsupportedError].
+// Epilogue puts a program into the only kernel of a module. Operand 0 of the program is the result of the kernel, float32 or a 16-bit
+// float that the kernel rounds when it stores; the program's result, of the same type, replaces it. Others become further parameters of the
+// kernel, the addresses of tensors in global memory. What cannot be written is an [UnsupportedError].
 func Epilogue(text string, p *tile.Program, l *tile.Loops) (string, error) {
-	const f = ndarray.Float32
-	if p.Inner != 0 || len(p.Results) != 1 || p.Operands[0] != f || p.DType(p.Results[0].Value) != f {
+	f := p.Operands[0]
+	if p.Inner != 0 || len(p.Results) != 1 || kinds[f].typ != "f32" || p.DType(p.Results[0].Value) != f {
 		return "", unsupported("this program behind a product")
 	}
 	head, body, found := strings.Cut(strings.TrimPrefix(text, Header), "\n)\n") // behind the list of parameters
@@ -43,7 +42,8 @@ func Epilogue(text string, p *tile.Program, l *tile.Loops) (string, error) {
 			continue
 		}
 		w := newWriter(p, l)
-		w.prefix, w.called, w.values = "e", called, []string{value}
+		w.prefix, w.called = "e", called
+		w.values = []string{w.rounded(f, value)}
 		if err := w.operands(element); err != nil {
 			return "", err
 		}

@@ -1,4 +1,4 @@
-// Convolutions of float32 images, NCHW, with groups, strides, dilations and padding: y = w*x + bias.
+// Convolutions of images of floats, NCHW, with groups, strides, dilations and padding: y = w*x + bias.
 //
 // The general kernel is a product of matrices whose second operand is never written out: w as [channels, k] with k = (channel, row,
 // column) of the filter, times the patches of x as [k, pixels]. A block of 256 threads computes 64 channels of 64 pixels.
@@ -7,6 +7,8 @@
 //     ┌─────────┐         ┌───────────────┐
 //   c │    w    │    ×  k │ patches of x  │   →  y, 4 channels of 4 pixels a thread
 //     └─────────┘         └───────────────┘
+
+#include "element.h"
 
 struct Conv {
   int batch, groups, channels, outputs; // channels and outputs of one group
@@ -22,7 +24,7 @@ const int TILE = 64, DEPTH = 16, PAD = 4;
 // EPILOGUE marks where code for an element of the result and its number is put in, see package emit.
 #define EPILOGUE(value, element) asm volatile("// epilogue %0 %1" : "+f"(value) : "r"(element))
 
-extern "C" __global__ void __launch_bounds__(256) conv(const float *__restrict__ x, const float *__restrict__ w, const float *__restrict__ bias, float *y, Conv p) {
+ENTRY(conv, 256)(const Element *__restrict__ x, const Element *__restrict__ w, const Element *__restrict__ bias, Element *y, Conv p) {
   __shared__ __align__(16) float ws[DEPTH][TILE + PAD], xs[DEPTH][TILE + PAD];
   const int t = threadIdx.x, tx = t & 15, ty = t >> 4;
   const int c0 = blockIdx.y * TILE, q0 = blockIdx.x * TILE;
@@ -38,13 +40,13 @@ extern "C" __global__ void __launch_bounds__(256) conv(const float *__restrict__
     #pragma unroll 2 // four are more registers, for addresses, than there are without spilling
     for (int i = 0; i < 4; i++) {
       const int e = t + 256 * i, kw = e & 15, c = e >> 4;
-      ws[kw][c] = c0 + c < p.outputs && k0 + kw < k ? w[(long long)(c0 + c) * k + k0 + kw] : 0.0f;
+      ws[kw][c] = c0 + c < p.outputs && k0 + kw < k ? load(w + ((long long)(c0 + c) * k + k0 + kw)) : 0.0f;
       const int kx = e >> 6, at = k0 + kx;
       float v = 0.0f;
       if (at < k && q < pixels) {
         const int channel = at / filter, r = at % filter;
         const int row = top + r / p.filterWidth * p.dilationY, column = left + r % p.filterWidth * p.dilationX;
-        if (row >= 0 && row < p.height && column >= 0 && column < p.width) v = x[((long long)channel * p.height + row) * p.width + column];
+        if (row >= 0 && row < p.height && column >= 0 && column < p.width) v = load(x + (((long long)channel * p.height + row) * p.width + column));
       }
       xs[kx][t & 63] = v;
     }
@@ -68,15 +70,15 @@ extern "C" __global__ void __launch_bounds__(256) conv(const float *__restrict__
       const int pixel = q0 + tx * 4 + l;
       if (c >= p.outputs || pixel >= pixels) continue;
       float v = sum[i][l];
-      if (p.hasBias) v += bias[group * p.outputs + c];
+      if (p.hasBias) v += load(bias + (group * p.outputs + c));
       EPILOGUE(v, (blockIdx.z * p.outputs + c) * pixels + pixel);
-      y[(long long)c * pixels + pixel] = v;
+      store(y + ((long long)c * pixels + pixel), v);
     }
   }
 }
 
 // depthwise: each group has one channel; a thread computes one element.
-extern "C" __global__ void __launch_bounds__(256) depthwise(const float *__restrict__ x, const float *__restrict__ w, const float *__restrict__ bias, float *y, Conv p) {
+ENTRY(depthwise, 256)(const Element *__restrict__ x, const Element *__restrict__ w, const Element *__restrict__ bias, Element *y, Conv p) {
   const unsigned i = blockIdx.x * 256 + threadIdx.x;
   const int pixels = p.outHeight * p.outWidth, plane = i / pixels, pixel = i % pixels, group = plane % p.groups;
   if (plane >= p.batch * p.groups) return;
@@ -91,17 +93,17 @@ extern "C" __global__ void __launch_bounds__(256) depthwise(const float *__restr
       for (int s = 0; s < p.filterWidth; s++) {
         const int column = left + s * p.dilationX;
         if (column >= 0 && column < p.width)
-          sum += w[((long long)c * p.filterHeight + r) * p.filterWidth + s] * x[(long long)row * p.width + column];
+          sum += load(w + (((long long)c * p.filterHeight + r) * p.filterWidth + s)) * load(x + ((long long)row * p.width + column));
       }
     }
-    if (p.hasBias) sum += bias[c];
+    if (p.hasBias) sum += load(bias + c);
     EPILOGUE(sum, (plane * p.outputs + o) * pixels + pixel);
-    y[((long long)plane * p.outputs + o) * pixels + pixel] = sum;
+    store(y + (((long long)plane * p.outputs + o) * pixels + pixel), sum);
   }
 }
 
 // The pools: a thread computes one element of one plane. Padding is no part of a maximum, and of an average only if it counts.
-extern "C" __global__ void __launch_bounds__(256) pool(const float *__restrict__ x, float *y, Conv p, int isAverage, int countsPadding) {
+ENTRY(pool, 256)(const Element *__restrict__ x, Element *y, Conv p, int isAverage, int countsPadding) {
   const unsigned i = blockIdx.x * 256 + threadIdx.x;
   const int pixels = p.outHeight * p.outWidth, plane = i / pixels, pixel = i % pixels;
   if (plane >= p.batch * p.groups) return;
@@ -114,19 +116,19 @@ extern "C" __global__ void __launch_bounds__(256) pool(const float *__restrict__
     for (int s = 0; s < p.filterWidth; s++) {
       const int column = left + s * p.dilationX;
       if (row < 0 || row >= p.height || column < 0 || column >= p.width) continue;
-      const float v = x[(long long)row * p.width + column];
+      const float v = load(x + ((long long)row * p.width + column));
       most = v > most || v != v ? v : most;
       sum += v;
       count++;
     }
   }
   if (countsPadding) count = p.filterHeight * p.filterWidth;
-  y[i] = isAverage ? sum / count : most;
+  store(y + i, isAverage ? sum / count : most);
 }
 
 // transposed: a thread computes one element of the result of a transposed convolution, from the elements of x whose patches hold it.
 // Channels are those of x, outputs those of y, of one group; filters are [groups·channels, outputs, rows, columns].
-extern "C" __global__ void __launch_bounds__(256) transposed(const float *__restrict__ x, const float *__restrict__ w, const float *__restrict__ bias, float *y, Conv p) {
+ENTRY(transposed, 256)(const Element *__restrict__ x, const Element *__restrict__ w, const Element *__restrict__ bias, Element *y, Conv p) {
   const int pixels = p.outHeight * p.outWidth, pixel = blockIdx.x * 256 + threadIdx.x;
   if (pixel >= pixels) return;
   const int image = blockIdx.z / p.groups, group = blockIdx.z % p.groups, o = blockIdx.y;
@@ -140,21 +142,22 @@ extern "C" __global__ void __launch_bounds__(256) transposed(const float *__rest
     for (int s = 0; s < p.filterWidth; s++) {
       const int column = left - s * p.dilationX;
       if (column < 0 || column % p.strideX || column / p.strideX >= p.width) continue;
-      for (int c = 0; c < p.channels; c++)
-        sum += w[(long long)c * p.outputs * filter + r * p.filterWidth + s] * x[((long long)c * p.height + row / p.strideY) * p.width + column / p.strideX];
+      const Element *u = w + r * p.filterWidth + s, *v = x + (long long)(row / p.strideY) * p.width + column / p.strideX;
+      #pragma unroll 2 // four are more registers than there are on sm_70
+      for (int c = 0; c < p.channels; c++, u += (long long)p.outputs * filter, v += (long long)p.height * p.width) sum += load(u) * load(v);
     }
   }
-  if (p.hasBias) sum += bias[group * p.outputs + o];
-  y[((long long)blockIdx.z * p.outputs + o) * pixels + pixel] = sum;
+  if (p.hasBias) sum += load(bias + (group * p.outputs + o));
+  store(y + (((long long)blockIdx.z * p.outputs + o) * pixels + pixel), sum);
 }
 
 // lrn divides by a norm over neighbouring channels: a thread computes one element.
-extern "C" __global__ void __launch_bounds__(256) lrn(const float *__restrict__ x, float *y, int channels, int span, int before, int after, float alpha, float beta, float bias, int n) {
+ENTRY(lrn, 256)(const Element *__restrict__ x, Element *y, int channels, int span, int before, int after, float alpha, float beta, float bias, int n) {
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= n) return;
   const int c = i / span % channels;
   float sum = 0.0f;
   for (int k = c - before; k <= c + after; k++)
-    if (k >= 0 && k < channels) sum += x[i + (k - c) * span] * x[i + (k - c) * span];
-  y[i] = x[i] / powf(bias + alpha * sum, beta);
+    if (k >= 0 && k < channels) sum += load(x + (i + (k - c) * span)) * load(x + (i + (k - c) * span));
+  store(y + i, load(x + i) / powf(bias + alpha * sum, beta));
 }

@@ -6,6 +6,8 @@
 //	recurrent.cu   LSTM, GRU, RNN           attention.cu   scaled dot-product attention
 //	resize.cu      sums of weighted elements along an axis
 //	integer.cu     products and convolutions of 8-bit integers
+//
+// gemm.cu, conv.cu and rows.cu are compiled for float32, float16 and bfloat16 (element.h).
 package kernels
 
 import (
@@ -16,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -26,26 +29,60 @@ import (
 
 // files has the PTX compressed, a sixth of its size in a program.
 //
-//go:generate go run ../../../../internal/tools/nvrtc -gzip attention.cu conv.cu gemm.cu integer.cu move.cu recurrent.cu resize.cu rows.cu
+//go:generate go run ../../../../internal/tools/nvrtc -gzip attention.cu conv.cu conv_bf16.cu conv_f16.cu gemm.cu gemm_bf16.cu gemm_f16.cu integer.cu move.cu recurrent.cu resize.cu rows.cu rows_bf16.cu rows_f16.cu
 //go:embed *.ptx.gz
 var files embed.FS
 
+// Floats is a type of floats: 16-bit floats have kernels of products, convolutions and rows, which compute in float32.
+type Floats string
+
+// The types, by the ends of the names of modules and kernels.
+const (
+	Float32  Floats = ""
+	Float16  Floats = "_f16"
+	BFloat16 Floats = "_bf16"
+)
+
+// Size is that of an element in bytes.
+func (f Floats) Size() int64 {
+	if f == Float32 {
+		return 4
+	}
+	return 2
+}
+
 // entries are the kernels of each module.
-var entries = map[string][]string{
+var entries = withHalves(map[string][]string{
 	"attention": {"attention", "attend"},
 	"recurrent": {"recurrent"},
 	"resize":    {"resample"},
-	"conv":      {"conv", "depthwise", "pool", "transposed", "lrn"},
-	"gemm":      {"gemm", "gemv"},
 	"integer":   {"igemm", "iconv", "idepthwise"},
 	"move": {"view1", "view2", "view4", "view8", "place1", "place2", "place4", "place8", "take1", "take2", "take4", "take8", "transpose4",
 		"look11", "look12", "look14", "look18", "look21", "look22", "look24", "look28",
 		"gather1", "gather2", "gather4", "gather8"},
+	"rows": {"reduce_sum_f64", "reduce_product_f64", "reduce_max_f64", "reduce_min_f64", "reduce_l1_f64", "reduce_l2_f64",
+		"reduce_squares_f64", "reduce_log_f64", "reduce_logexp_f64", "cumulate_sum_f64", "cumulate_sum_i32", "cumulate_sum_i64",
+		"cumulate_product_f64", "cumulate_product_i32", "cumulate_product_i64"},
+})
+
+// ofFloats are the kernels of each module that there are for every type of floats.
+var ofFloats = map[string][]string{
+	"conv": {"conv", "depthwise", "pool", "transposed", "lrn"},
+	"gemm": {"gemm", "few", "gemv"},
 	"rows": {"softmax", "normalize", "reduce_sum", "reduce_product", "reduce_max", "reduce_min", "reduce_l1", "reduce_l2", "reduce_squares",
-		"reduce_log", "reduce_logexp", "reduce_sum_f64", "reduce_product_f64", "reduce_max_f64", "reduce_min_f64", "reduce_l1_f64", "reduce_l2_f64",
-		"reduce_squares_f64", "reduce_log_f64", "reduce_logexp_f64", "best", "cumulate_sum_f32",
-		"cumulate_sum_f64", "cumulate_sum_i32", "cumulate_sum_i64", "cumulate_product_f32", "cumulate_product_f64", "cumulate_product_i32",
-		"cumulate_product_i64"},
+		"reduce_log", "reduce_logexp", "best", "cumulate_sum", "cumulate_product"},
+}
+
+// withHalves adds them.
+func withHalves(entries map[string][]string) map[string][]string {
+	for file, names := range ofFloats {
+		for _, f := range []Floats{Float32, Float16, BFloat16} {
+			for _, name := range names {
+				entries[file+string(f)] = append(entries[file+string(f)], name+string(f))
+			}
+		}
+	}
+	return entries
 }
 
 // texts are the modules, each read once.
@@ -90,43 +127,85 @@ func Text(entry string) (string, error) {
 	return "", fmt.Errorf("there is no kernel %s", entry)
 }
 
-// Set is the kernels on a device. It is safe for concurrent use.
+// Set is the kernels on a device, for floats of one type. It is safe for concurrent use.
 type Set struct {
-	modules []device.Module
+	*modules
+	floats Floats
+}
+
+// modules are those that a device has compiled.
+type modules struct {
+	device  device.Device
+	lock    sync.Mutex
+	list    []device.Module
 	kernels map[string]device.Kernel
 }
 
-// Load compiles all kernels for a device.
-func Load(d device.Device) (_ *Set, err error) {
-	s := &Set{kernels: map[string]device.Kernel{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
+// Load compiles the kernels for a device, those of 16-bit floats excepted: these are compiled when a launch needs them.
+func Load(d device.Device) (*Set, error) {
+	s := &Set{&modules{device: d, kernels: map[string]device.Kernel{}}, Float32}
+	for file := range entries {
+		if isHalf(file) {
+			continue
 		}
-	}()
-	for file, names := range entries {
-		text, err := texts[file]()
-		if err != nil {
-			return nil, err
-		}
-		m, err := d.Load(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s.ptx: %w", file, err)
-		}
-		s.modules = append(s.modules, m)
-		for _, name := range names {
-			if s.kernels[name], err = m.Kernel(name); err != nil {
-				return nil, err
-			}
+		if err := s.load(file); err != nil {
+			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
 }
 
+// isHalf tells the modules of 16-bit floats.
+func isHalf(file string) bool { return strings.HasSuffix(file, "f16") }
+
+// load compiles a module.
+func (m *modules) load(file string) error {
+	text, err := texts[file]()
+	if err != nil {
+		return err
+	}
+	module, err := m.device.Load(text)
+	if err != nil {
+		return fmt.Errorf("%s.ptx: %w", file, err)
+	}
+	m.list = append(m.list, module)
+	for _, name := range entries[file] {
+		if m.kernels[name], err = module.Kernel(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Of is the same set for floats of another type.
+func (s *Set) Of(f Floats) *Set { return &Set{s.modules, f} }
+
+// kernel finds a kernel for the set's floats, and compiles its module if that has not been done.
+func (s *Set) kernel(name string) (device.Kernel, error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.floats != Float32 {
+		name += string(s.floats)
+	}
+	k := s.kernels[name]
+	if k == nil {
+		for file, names := range entries {
+			if slices.Contains(names, name) {
+				err := s.load(file)
+				return s.kernels[name], err
+			}
+		}
+		return nil, fmt.Errorf("there is no kernel %s", name)
+	}
+	return k, nil
+}
+
 // Close gives the kernels back.
-func (s *Set) Close() (err error) {
-	for _, m := range s.modules {
-		err = errors.Join(err, m.Unload())
+func (m *modules) Close() (err error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	for _, module := range m.list {
+		err = errors.Join(err, module.Unload())
 	}
 	return err
 }
@@ -210,7 +289,11 @@ func (e *GridError) Error() string {
 
 // launch makes a launch. The names of operands in reports are x0, x1 and so on.
 func (s *Set) launch(name string, grid, block [3]int64, list ...any) (*device.Launch, error) {
-	l := &device.Launch{Kernel: s.kernels[name]}
+	k, err := s.kernel(name)
+	if err != nil {
+		return nil, err
+	}
+	l := &device.Launch{Kernel: k}
 	for i, most := range mostBlocks {
 		if grid[i] < 1 || grid[i] > most {
 			return nil, &GridError{name, grid}
@@ -256,34 +339,59 @@ type Gemm struct {
 	Alpha, Beta                   float32
 }
 
-// Entry is the kernel of a product: those of vectors have one of their own.
+// fewRows is how many rows, or columns, a product has at most that a tile of 64×64 would compute more than twice of.
+const fewRows = 32
+
+// Entry is the kernel of a product: those of vectors, and those of few rows or columns, have their own.
 func (g *Gemm) Entry() string {
-	if g.M == 1 || g.N == 1 {
+	switch least := min(g.M, g.N); {
+	case least == 1:
 		return "gemv"
+	case least <= fewRows:
+		return "few"
 	}
 	return "gemm"
 }
 
 // Gemm makes the launch of a batch of products.
 func (s *Set) Gemm(g Gemm, batch int64, a, b, bias, c Operand) (*device.Launch, error) {
-	if g.Entry() == "gemv" {
+	switch g.Entry() {
+	case "gemv":
 		return s.gemv(g, batch, a, b, bias, c)
+	case "few":
+		return s.few(g, batch, a, b, bias, c)
 	}
 	return s.launch("gemm", tiles(g.M, g.N, batch), threads, a, b, bias, written(c), g)
+}
+
+// swapped is the product of the transposed factors, which has the elements of the transposed result.
+func (g *Gemm) swapped() Gemm {
+	t := *g
+	t.M, t.N, t.BiasRow, t.BiasColumn = g.N, g.M, g.BiasColumn, g.BiasRow
+	t.ARow, t.AColumn, t.ABatch, t.BRow, t.BColumn, t.BBatch = g.BColumn, g.BRow, g.BBatch, g.AColumn, g.ARow, g.ABatch
+	return t
 }
 
 // gemv makes the launch of a batch of products with one row; those with one column are products of the transposed factors.
 func (s *Set) gemv(g Gemm, batch int64, a, b, bias, c Operand) (*device.Launch, error) {
 	if g.M != 1 {
-		a, b = b, a
-		g.M, g.N, g.BiasRow, g.BiasColumn = g.N, g.M, g.BiasColumn, g.BiasRow
-		g.ARow, g.AColumn, g.ABatch, g.BRow, g.BColumn, g.BBatch = g.BColumn, g.BRow, g.BBatch, g.AColumn, g.ARow, g.ABatch
+		a, b, g = b, a, g.swapped()
 	}
 	columns := int64(32)
 	if g.BRow == 1 {
 		columns = 8
 	}
 	return s.launch("gemv", [3]int64{pieces(int64(g.N), columns), 1, batch}, threads, a, b, bias, written(c), g)
+}
+
+// few makes the launch of a batch of products with few rows, or columns.
+func (s *Set) few(g Gemm, batch int64, a, b, bias, c Operand) (*device.Launch, error) {
+	row, column := g.N, int32(1)
+	if g.N < g.M {
+		a, b, g, row, column = b, a, g.swapped(), 1, g.N
+	}
+	pairs := int32(bits.Len32(uint32(g.M-1)) - 1) // the power of two
+	return s.launch("few", [3]int64{pieces(int64(g.N), 32), 1, batch}, threads, a, b, bias, written(c), g, pairs, row, column)
 }
 
 // Window2D is the geometry of a convolution or a pool over images of a batch, NCHW. Channels and Outputs are those of one group.
@@ -379,9 +487,10 @@ func (s *Set) Best(rows int64, n, inner int32, isSmallest, isLast bool, x, y Ope
 	return s.launch("best", [3]int64{pieces(rows, 128), 1, 1}, perRow, x, written(y), int32(rows), n, inner, sign, flag(isLast))
 }
 
-// Cumulate makes the launch of running sums or products (how) of rows of n elements of a type (f32, f64, i32, i64), inner elements apart.
-func (s *Set) Cumulate(how, typ string, rows int64, n, inner int32, isExclusive, isReverse bool, x, y Operand) (*device.Launch, error) {
-	return s.launch("cumulate_"+how+"_"+typ, [3]int64{pieces(rows, 128), 1, 1}, perRow, x, written(y), int32(rows), n, inner, flag(isExclusive),
+// Cumulate makes the launch of running sums or products (how; with _f64, _i32 or _i64 behind it of doubles and integers) of rows of n
+// elements, inner elements apart.
+func (s *Set) Cumulate(how string, rows int64, n, inner int32, isExclusive, isReverse bool, x, y Operand) (*device.Launch, error) {
+	return s.launch("cumulate_"+how, [3]int64{pieces(rows, 128), 1, 1}, perRow, x, written(y), int32(rows), n, inner, flag(isExclusive),
 		flag(isReverse))
 }
 
@@ -432,7 +541,7 @@ func (s *Set) Take(size int, n int64, fill uint64, x, table, y Operand) (*device
 // Look makes the launch of y[i] = table[x[i]] for n elements of 1 or 2 bytes, taken as numbers, and results of 1, 2, 4 or 8 bytes.
 func (s *Set) Look(from, to int, n int64, x, table, y Operand) (*device.Launch, error) {
 	name := fmt.Sprintf("look%d%d", from, to)
-	if s.kernels[name] == nil {
+	if !slices.Contains(entries["move"], name) {
 		return nil, fmt.Errorf("a table from elements of %d bytes to elements of %d", from, to)
 	}
 	return s.launch(name, elements(n), threads, x, table, written(y), int32(n))

@@ -148,7 +148,20 @@ func (p *prep) wants(i int) bool { return i < len(p.out) && p.out[i].present }
 
 // areFloats reports that all operands and results are of type float32.
 func (p *prep) areFloats() bool {
-	return !slices.ContainsFunc(slices.Concat(p.in, p.out), func(o operand) bool { return o.present && o.dt != ndarray.Float32 })
+	f, ok := p.floats()
+	return ok && f == kernels.Float32
+}
+
+// floatTypes are the types of floats that kernels have.
+var floatTypes = map[ndarray.DType]kernels.Floats{
+	ndarray.Float32: kernels.Float32, ndarray.Float16: kernels.Float16, ndarray.BFloat16: kernels.BFloat16,
+}
+
+// floats is the type of floats of all operands and results; false if there is no single one.
+func (p *prep) floats() (kernels.Floats, bool) {
+	dt := p.out[0].dt
+	f, ok := floatTypes[dt]
+	return f, ok && !slices.ContainsFunc(slices.Concat(p.in, p.out), func(o operand) bool { return o.present && o.dt != dt })
 }
 
 // ints are the elements of a constant operand.

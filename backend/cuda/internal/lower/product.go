@@ -54,7 +54,8 @@ func (s *stack) regular() (a, b, count int64, ok bool) {
 }
 
 func matMul(p *prep) (bool, error) {
-	if !p.areFloats() || p.in[0].n == 0 || p.in[1].n == 0 {
+	f, ok := p.floats()
+	if !ok || p.in[0].n == 0 || p.in[1].n == 0 {
 		return false, nil
 	}
 	s, ok := stackOf(p.in[0].shape, p.in[1].shape)
@@ -65,17 +66,18 @@ func matMul(p *prep) (bool, error) {
 		CBatch: int64(s.m) * int64(s.n), Alpha: 1}
 	a, b, count, isRegular := s.regular()
 	if !isRegular {
-		return p.products(g, s.batch, s.as, s.bs)
+		return p.products(f, g, s.batch, s.as, s.bs)
 	}
 	g.ABatch, g.BBatch = a, b
-	p.entry = g.Entry()
+	p.entry = g.Entry() + string(f)
 	return p.launchParts(count, kernels.MostMatrices, func(c *Call, from, n int64) (*device.Launch, error) {
-		return p.host.Kernels().Gemm(g, n, behind(c.In[0], from*a*4), behind(c.In[1], from*b*4), Operand{}, behind(c.Out[0], from*g.CBatch*4))
+		from *= f.Size()
+		return p.host.Kernels().Of(f).Gemm(g, n, behind(c.In[0], from*a), behind(c.In[1], from*b), Operand{}, behind(c.Out[0], from*g.CBatch))
 	}, 0, 1), nil
 }
 
 // products is a launch for each matrix of the batch but the innermost dimension, whose strides are regular.
-func (p *prep) products(g kernels.Gemm, batch, as, bs []int) (bool, error) {
+func (p *prep) products(f kernels.Floats, g kernels.Gemm, batch, as, bs []int) (bool, error) {
 	last := len(batch) - 1
 	if last < 0 {
 		return false, nil
@@ -84,16 +86,16 @@ func (p *prep) products(g kernels.Gemm, batch, as, bs []int) (bool, error) {
 	if count > mostLaunches {
 		return false, nil
 	}
-	sa, sb := int64(g.M)*int64(g.K)*4, int64(g.K)*int64(g.N)*4
-	g.ABatch, g.BBatch = int64(as[last])*sa/4, int64(bs[last])*sb/4
+	sa, sb := int64(g.M)*int64(g.K), int64(g.K)*int64(g.N)
+	g.ABatch, g.BBatch = int64(as[last])*sa, int64(bs[last])*sb
 	for i := range count {
 		atA, atB, rest := int64(0), int64(0), i
 		for d := last - 1; d >= 0; d-- {
 			atA, atB, rest = atA+int64(rest%batch[d]*as[d])*sa, atB+int64(rest%batch[d]*bs[d])*sb, rest/batch[d]
 		}
-		atC := int64(i) * int64(batch[last]) * g.CBatch * 4
+		atC, size := int64(i)*int64(batch[last])*g.CBatch, f.Size()
 		p.launch(func(c *Call) (*device.Launch, error) {
-			return p.host.Kernels().Gemm(g, int64(batch[last]), behind(c.In[0], atA), behind(c.In[1], atB), Operand{}, behind(c.Out[0], atC))
+			return p.host.Kernels().Of(f).Gemm(g, int64(batch[last]), behind(c.In[0], atA*size), behind(c.In[1], atB*size), Operand{}, behind(c.Out[0], atC*size))
 		}, 0, 1)
 	}
 	return true, nil
@@ -101,7 +103,8 @@ func (p *prep) products(g kernels.Gemm, batch, as, bs []int) (bool, error) {
 
 func gemm(p *prep) (bool, error) {
 	a, b := p.in[0].shape, p.in[1].shape
-	if !p.areFloats() || len(a) != 2 || len(b) != 2 || p.in[0].n == 0 || p.in[1].n == 0 {
+	f, ok := p.floats()
+	if !ok || len(a) != 2 || len(b) != 2 || p.in[0].n == 0 || p.in[1].n == 0 {
 		return false, nil
 	}
 	g := kernels.Gemm{M: int32(a[0]), K: int32(a[1]), N: int32(b[1]), ARow: int64(a[1]), AColumn: 1, BRow: int64(b[1]), BColumn: 1,
@@ -116,9 +119,9 @@ func gemm(p *prep) (bool, error) {
 		s := ops.BroadcastStrides(p.in[2].shape, p.out[0].shape)
 		g.HasBias, g.BiasRow, g.BiasColumn = 1, int32(s[0]), int32(s[1])
 	}
-	p.entry = g.Entry()
+	p.entry = g.Entry() + string(f)
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Gemm(g, 1, c.In[0], c.In[1], at(c.In, 2), c.Out[0])
+		return p.host.Kernels().Of(f).Gemm(g, 1, c.In[0], c.In[1], at(c.In, 2), c.Out[0])
 	}, 0, 1, 2)
 	return true, nil
 }

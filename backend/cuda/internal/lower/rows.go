@@ -24,13 +24,14 @@ func init() {
 
 func softmax(p *prep) (bool, error) {
 	axis, ok := p.axis(len(p.in[0].shape))
-	if !p.areFloats() || !ok {
+	f, areFloats := p.floats()
+	if !areFloats || !ok {
 		return false, nil
 	}
 	outer, n, inner := around(p.in[0].shape, axis)
 	isLog := p.node.Op == "LogSoftmax"
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Softmax(int64(outer)*int64(inner), int32(n), int32(inner), isLog, c.In[0], c.Out[0])
+		return p.host.Kernels().Of(f).Softmax(int64(outer)*int64(inner), int32(n), int32(inner), isLog, c.In[0], c.Out[0])
 	}, 0)
 	return true, nil
 }
@@ -38,7 +39,7 @@ func softmax(p *prep) (bool, error) {
 // layerNorm has the whole row for its scale.
 func layerNorm(p *prep) (bool, error) {
 	axis, ok := p.axis(len(p.in[0].shape))
-	if !p.areFloats() || !ok {
+	if !ok {
 		return false, nil
 	}
 	if p.node.Op != "LayerNormalization" && p.wants(1) {
@@ -58,7 +59,7 @@ func layerNorm(p *prep) (bool, error) {
 // groupNorm has a scale for each channel; an InstanceNormalization has as many groups as channels.
 func groupNorm(p *prep) (bool, error) {
 	x := p.in[0].shape
-	if !p.areFloats() || len(x) < 2 || p.in[0].n == 0 {
+	if len(x) < 2 || p.in[0].n == 0 {
 		return false, nil
 	}
 	_, channels, span := around(x, 1)
@@ -74,9 +75,19 @@ func groupNorm(p *prep) (bool, error) {
 		Epsilon: ops.Float(p.node, "epsilon")}, p.in[0].n/n)
 }
 
+// normalize adds the launch of a normalization of floats whose statistics are float32s.
 func (p *prep) normalize(g kernels.Norm, rows int) (bool, error) {
+	f, ok := floatTypes[p.in[0].dt]
+	for i, o := range slices.Concat(p.in, p.out) {
+		isStatistic := i > len(p.in)
+		ok = ok && (!o.present || o.dt == p.in[0].dt && !isStatistic || o.dt == ndarray.Float32 && isStatistic)
+	}
+	precision := ndarray.DType(ops.IntOr(p.node, "stash_type", int64(ndarray.Float32)))
+	if !ok || f != kernels.Float32 && precision != ndarray.Float32 {
+		return false, nil
+	}
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Normalize(int64(rows), g, c.In[0], at(c.In, 1), at(c.In, 2), c.Out[0], at(c.Out, 1), at(c.Out, 2))
+		return p.host.Kernels().Of(f).Normalize(int64(rows), g, c.In[0], at(c.In, 1), at(c.In, 2), c.Out[0], at(c.Out, 1), at(c.Out, 2))
 	}, 0, 1, 2)
 	return true, nil
 }
@@ -90,7 +101,8 @@ var reductions = map[string]string{
 func reduce(p *prep) (bool, error) {
 	x := p.in[0]
 	mask, ok := ops.ReducedAxes(p.node, len(x.shape))
-	if x.dt != ndarray.Float32 && x.dt != ndarray.Float64 || p.out[0].dt != x.dt || !ok || x.n == 0 {
+	f, isFloat := floatTypes[x.dt]
+	if !isFloat && x.dt != ndarray.Float64 || p.out[0].dt != x.dt || !ok || x.n == 0 {
 		return false, nil
 	}
 	g, fits := reduction(x.shape, mask)
@@ -108,7 +120,7 @@ func reduce(p *prep) (bool, error) {
 		how += "_f64"
 	}
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Reduce(how, int64(rows), g, c.In[0], c.Out[0])
+		return p.host.Kernels().Of(f).Reduce(how, int64(rows), g, c.In[0], c.Out[0])
 	}, 0)
 	return true, nil
 }
@@ -161,25 +173,26 @@ func lpNorm(p *prep) (bool, error) {
 }
 
 // reduceRows reduces contiguous rows of n elements.
-func (p *prep) reduceRows(how string, rows, n int, scale float32) {
+func (p *prep) reduceRows(f kernels.Floats, how string, rows, n int, scale float32) {
 	g := kernels.Reduction{N: int32(n), Scale: scale}
 	g.Rows, _ = viewOf(0, []int{rows}, []int{n})
 	g.Row, _ = viewOf(0, []int{n}, []int{1})
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Reduce(how, int64(rows), g, c.In[0], c.Out[0])
+		return p.host.Kernels().Of(f).Reduce(how, int64(rows), g, c.In[0], c.Out[0])
 	}, 0)
 }
 
 func best(p *prep) (bool, error) {
 	x := p.in[0]
 	axis, ok := p.axis(len(x.shape))
-	if x.dt != ndarray.Float32 || !ok || x.n == 0 {
+	f, isFloat := floatTypes[x.dt]
+	if !isFloat || !ok || x.n == 0 {
 		return false, nil
 	}
 	outer, n, inner := around(x.shape, axis)
 	isSmallest, isLast := p.node.Op == "ArgMin", ops.Int(p.node, "select_last_index") != 0
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Best(int64(outer)*int64(inner), int32(n), int32(inner), isSmallest, isLast, c.In[0], c.Out[0])
+		return p.host.Kernels().Of(f).Best(int64(outer)*int64(inner), int32(n), int32(inner), isSmallest, isLast, c.In[0], c.Out[0])
 	}, 0)
 	return true, nil
 }
@@ -187,13 +200,14 @@ func best(p *prep) (bool, error) {
 func cumulate(p *prep) (bool, error) {
 	x := p.in[0]
 	axes, ok := p.ints(1)
-	typ := map[ndarray.DType]string{ndarray.Float32: "f32", ndarray.Float64: "f64", ndarray.Int32: "i32", ndarray.Int64: "i64"}[x.dt]
-	if typ == "" || !ok || len(axes) != 1 {
+	f, isFloat := floatTypes[x.dt]
+	typ := map[ndarray.DType]string{ndarray.Float64: "_f64", ndarray.Int32: "_i32", ndarray.Int64: "_i64"}[x.dt]
+	if typ == "" && !isFloat || !ok || len(axes) != 1 {
 		return false, nil
 	}
-	how := "sum"
+	how := "sum" + typ
 	if p.node.Op == "CumProd" {
-		how = "product"
+		how = "product" + typ
 	}
 	axis, err := ops.NormAxis(axes[0], len(x.shape))
 	if err != nil {
@@ -202,7 +216,7 @@ func cumulate(p *prep) (bool, error) {
 	outer, n, inner := around(x.shape, axis)
 	isExclusive, isReverse := ops.Int(p.node, "exclusive") != 0, ops.Int(p.node, "reverse") != 0
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Cumulate(how, typ, int64(outer)*int64(inner), int32(n), int32(inner), isExclusive, isReverse, c.In[0], c.Out[0])
+		return p.host.Kernels().Of(f).Cumulate(how, int64(outer)*int64(inner), int32(n), int32(inner), isExclusive, isReverse, c.In[0], c.Out[0])
 	}, 0)
 	return true, nil
 }

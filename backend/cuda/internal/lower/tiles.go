@@ -188,10 +188,10 @@ func castLike(p *prep) (bool, error) {
 	return p.program(&b.Program, [][]int{p.in[0].shape}, 0)
 }
 
-// batchNorm has its statistics as operands that are broadcast along channels.
+// batchNorm has its statistics as operands that are broadcast along channels. It computes in float32, and rounds the result alone.
 func batchNorm(p *prep) (bool, error) {
 	x := p.in[0].shape
-	if !p.areFloats() || ops.Int(p.node, "training_mode") != 0 || p.wants(1) || p.wants(2) || len(x) == 0 {
+	if _, ok := p.floats(); !ok || ops.Int(p.node, "training_mode") != 0 || p.wants(1) || p.wants(2) || len(x) == 0 {
 		return false, nil
 	}
 	channel := []int{}
@@ -205,12 +205,21 @@ func batchNorm(p *prep) (bool, error) {
 	const f = ndarray.Float32
 	var b builder
 	var args []tile.Ref
-	for range 5 {
-		args = append(args, b.operand(f))
+	for _, o := range p.in {
+		args = append(args, b.operand(o.dt))
+	}
+	for i, o := range p.in {
+		if o.dt != f {
+			args[i] = b.do(f, "Cast", args[i])
+		}
 	}
 	deviation := b.do(f, "Sqrt", b.do(f, "Add", args[4], b.Number(f, float64(ops.Float(p.node, "epsilon")))))
 	centered := b.do(f, "Sub", args[0], args[3])
-	b.Store(b.do(f, "Add", b.do(f, "Mul", b.do(f, "Div", centered, deviation), args[1]), args[2]))
+	y := b.do(f, "Add", b.do(f, "Mul", b.do(f, "Div", centered, deviation), args[1]), args[2])
+	if dt := p.out[0].dt; dt != f {
+		y = b.do(dt, "Cast", y)
+	}
+	b.Store(y)
 	return p.program(&b.Program, [][]int{x, channel, channel, channel, channel}, 0, 1, 2, 3, 4)
 }
 

@@ -74,10 +74,15 @@ func (p *prep) window(x, y, filter []int) (g kernels.Window2D, ok bool) {
 	return g, true
 }
 
-func (p *prep) areImages() bool { return p.areFloats() && len(p.in[0].shape) > 2 && p.in[0].n > 0 }
+// images is the type of floats of images and their filters.
+func (p *prep) images() (f kernels.Floats, ok bool) {
+	f, ok = p.floats()
+	return f, ok && len(p.in[0].shape) > 2 && p.in[0].n > 0
+}
 
 func conv(p *prep) (bool, error) {
-	if !p.areImages() || p.in[1].n == 0 {
+	f, areImages := p.images()
+	if !areImages || p.in[1].n == 0 {
 		return false, nil
 	}
 	x, w, y := p.in[0].shape, p.in[1].shape, p.out[0].shape
@@ -91,13 +96,14 @@ func conv(p *prep) (bool, error) {
 		g.HasBias = 1
 	}
 	each := imagesAtOnce(groups)
-	if p.entry = g.ConvEntry(); p.entry == "depthwise" {
+	entry := g.ConvEntry()
+	if p.entry = entry + string(f); entry == "depthwise" {
 		each = int64(x[0])
 	}
 	return p.launchParts(int64(x[0]), each, func(c *Call, from, n int64) (*device.Launch, error) {
 		some := g
 		some.Batch = int32(n)
-		return p.host.Kernels().Conv(some, behind(c.In[0], from*p.in[0].imageBytes()), c.In[1], at(c.In, 2), behind(c.Out[0], from*p.out[0].imageBytes()))
+		return p.host.Kernels().Of(f).Conv(some, behind(c.In[0], from*p.in[0].imageBytes()), c.In[1], at(c.In, 2), behind(c.Out[0], from*p.out[0].imageBytes()))
 	}, 0, 1, 2), nil
 }
 
@@ -109,7 +115,8 @@ func (o *operand) imageBytes() int64 { return o.bytes() / int64(o.shape[0]) }
 
 // convTranspose takes the padding that inference has worked out from result and operand.
 func convTranspose(p *prep) (bool, error) {
-	if !p.areImages() || p.in[1].n == 0 || ops.Str(p.node, "auto_pad") != "NOTSET" || len(ops.Ints(p.node, "output_shape")) > 0 {
+	f, areImages := p.images()
+	if !areImages || p.in[1].n == 0 || ops.Str(p.node, "auto_pad") != "NOTSET" || len(ops.Ints(p.node, "output_shape")) > 0 {
 		return false, nil
 	}
 	x, w, y := p.in[0].shape, p.in[1].shape, p.out[0].shape
@@ -125,13 +132,14 @@ func convTranspose(p *prep) (bool, error) {
 	return p.launchParts(int64(x[0]), imagesAtOnce(groups), func(c *Call, from, n int64) (*device.Launch, error) {
 		some := g
 		some.Batch = int32(n)
-		return p.host.Kernels().Transposed(some, behind(c.In[0], from*p.in[0].imageBytes()), c.In[1], at(c.In, 2), behind(c.Out[0], from*p.out[0].imageBytes()))
+		return p.host.Kernels().Of(f).Transposed(some, behind(c.In[0], from*p.in[0].imageBytes()), c.In[1], at(c.In, 2), behind(c.Out[0], from*p.out[0].imageBytes()))
 	}, 0, 1, 2), nil
 }
 
 // pool leaves windows that end beyond the padding, as ceil_mode makes them, and positions of maxima to the host.
 func pool(p *prep) (bool, error) {
-	if !p.areImages() || p.wants(1) || ops.Int(p.node, "ceil_mode") != 0 {
+	f, areImages := p.images()
+	if !areImages || p.wants(1) || ops.Int(p.node, "ceil_mode") != 0 {
 		return false, nil
 	}
 	x, y := p.in[0].shape, p.out[0].shape
@@ -144,14 +152,15 @@ func pool(p *prep) (bool, error) {
 	isAverage := p.node.Op == "AveragePool"
 	countsPadding := isAverage && ops.Int(p.node, "count_include_pad") != 0
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Pool(g, isAverage, countsPadding, c.In[0], c.Out[0])
+		return p.host.Kernels().Of(f).Pool(g, isAverage, countsPadding, c.In[0], c.Out[0])
 	}, 0)
 	return true, nil
 }
 
 // globalPool reduces each plane.
 func globalPool(p *prep) (bool, error) {
-	if !p.areFloats() || p.in[0].n == 0 {
+	f, ok := p.floats()
+	if !ok || p.in[0].n == 0 {
 		return false, nil
 	}
 	n := p.in[0].n / p.out[0].n
@@ -159,13 +168,14 @@ func globalPool(p *prep) (bool, error) {
 	if p.node.Op == "GlobalAveragePool" {
 		how, scale = "sum", 1/float32(n)
 	}
-	p.reduceRows(how, p.out[0].n, n, scale)
+	p.reduceRows(f, how, p.out[0].n, n, scale)
 	return true, nil
 }
 
 func lrn(p *prep) (bool, error) {
 	x := p.in[0].shape
-	if !p.areFloats() || len(x) < 2 {
+	f, ok := p.floats()
+	if !ok || len(x) < 2 {
 		return false, nil
 	}
 	_, channels, span := around(x, 1)
@@ -174,7 +184,7 @@ func lrn(p *prep) (bool, error) {
 	alpha, beta, bias := ops.Float(p.node, "alpha")/float32(size), ops.Float(p.node, "beta"), ops.Float(p.node, "bias")
 	n := int64(p.in[0].n)
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().LRN(n, int32(channels), int32(span), int32(before), int32(after), alpha, beta, bias, c.In[0], c.Out[0])
+		return p.host.Kernels().Of(f).LRN(n, int32(channels), int32(span), int32(before), int32(after), alpha, beta, bias, c.In[0], c.Out[0])
 	}, 0)
 	return true, nil
 }
