@@ -139,7 +139,6 @@ extern "C" __global__ void __launch_bounds__(256) iconv(const byte *__restrict__
   const int q = q0 + (t & 63); // the pixel whose patches this thread loads
   const int top = q / p.outWidth * p.strideY - p.padY, left = q % p.outWidth * p.strideX - p.padX;
   const int zx = zeroPoint(xZero, 0, p.flipX);
-  const int resultZero = p.y.quantized ? zeroOf(yZero, p.y) : 0;
   Sums s = {};
   for (int k0 = 0; k0 < k; k0 += 4 * DEPTH) {
     #pragma unroll 1
@@ -148,23 +147,26 @@ extern "C" __global__ void __launch_bounds__(256) iconv(const byte *__restrict__
       word u = 0, v = 0;
       #pragma unroll
       for (int j = 0; j < 4; j++) {
-        const int at = k0 + 4 * kw + j, from = k0 + 4 * kx + j;
-        if (c0 + c < p.outputs && at < k) u |= (word)(w[(long long)(c0 + c) * k + at] ^ p.flipW) << 8 * j;
-        if (q < pixels && from < k) {
-          const int channel = from / filter, r = from % filter;
-          const int row = top + r / p.filterWidth * p.dilationY, column = left + r % p.filterWidth * p.dilationX;
-          const bool inside = row >= 0 && row < p.height && column >= 0 && column < p.width;
-          const int element = inside ? x[((long long)channel * p.height + row) * p.width + column] ^ p.flipX : zx & 0xff;
-          v |= (word)element << 8 * j;
-        }
+        const int at = k0 + 4 * kw + j;
+        if (c0 + c < p.outputs && at < k) u |= (word)(w[(c0 + c) * k + at] ^ p.flipW) << 8 * j;
       }
       ws[kw][c] = u;
+      #pragma unroll 2 // four are more registers, for addresses, than there are on sm_70
+      for (int j = 0; j < 4; j++) {
+        const int at = k0 + 4 * kx + j, channel = at / filter, r = at % filter;
+        if (q >= pixels || at >= k) continue;
+        const int row = top + r / p.filterWidth * p.dilationY, column = left + r % p.filterWidth * p.dilationX;
+        const bool inside = row >= 0 && row < p.height && column >= 0 && column < p.width;
+        const int element = inside ? x[(channel * p.height + row) * p.width + column] ^ p.flipX : zx & 0xff;
+        v |= (word)element << 8 * j;
+      }
       xs[kx][t & 63] = v;
     }
     __syncthreads();
     step(s, ws, xs, tx, ty);
     __syncthreads();
   }
+  const int resultZero = p.y.quantized ? zeroOf(yZero, p.y) : 0;
   #pragma unroll
   for (int i = 0; i < 4; i++) {
     const int c = c0 + ty * 4 + i, all = group * p.outputs + c;
@@ -185,11 +187,11 @@ extern "C" __global__ void __launch_bounds__(256) iconv(const byte *__restrict__
 }
 
 // idepthwise: each group has one channel; a thread computes one element.
-extern "C" __global__ void __launch_bounds__(256) idepthwise(const byte *__restrict__ x, const byte *__restrict__ w, const byte *xZero, const byte *wZero, const float *xScale, const float *wScale, const float *yScale, const byte *yZero, const int *bias, void *y, IntConv p) {
+extern "C" __global__ void __launch_bounds__(256, 8) idepthwise(const byte *__restrict__ x, const byte *__restrict__ w, const byte *xZero, const byte *wZero, const float *xScale, const float *wScale, const float *yScale, const byte *yZero, const int *bias, void *y, IntConv p) {
   const unsigned i = blockIdx.x * 256 + threadIdx.x;
   const int pixels = p.outHeight * p.outWidth, plane = i / pixels, pixel = i % pixels, group = plane % p.groups;
   if (plane >= p.batch * p.groups) return;
-  x += (long long)plane * p.height * p.width;
+  x += plane * p.height * p.width;
   const int top = pixel / p.outWidth * p.strideY - p.padY, left = pixel % p.outWidth * p.strideX - p.padX;
   const int zx = zeroPoint(xZero, 0, p.flipX);
   for (int o = 0; o < p.outputs; o++) {
@@ -198,15 +200,15 @@ extern "C" __global__ void __launch_bounds__(256) idepthwise(const byte *__restr
     for (int r = 0; r < p.filterHeight; r++) {
       const int row = top + r * p.dilationY;
       if (row < 0 || row >= p.height) continue;
+      const byte *taps = w + (c * p.filterHeight + r) * p.filterWidth, *line = x + row * p.width;
+      #pragma unroll 2 // four are more registers than there are on sm_70
       for (int s = 0; s < p.filterWidth; s++) {
         const int column = left + s * p.dilationX;
         if (column < 0 || column >= p.width) continue;
-        const int u = (signed char)(w[((long long)c * p.filterHeight + r) * p.filterWidth + s] ^ p.flipW);
-        const int v = (signed char)(x[(long long)row * p.width + column] ^ p.flipX);
-        sum += (u - zw) * (v - zx);
+        sum += ((int)(signed char)(taps[s] ^ p.flipW) - zw) * ((int)(signed char)(line[column] ^ p.flipX) - zx);
       }
     }
-    const long long at = ((long long)plane * p.outputs + o) * pixels + pixel;
+    const int at = (plane * p.outputs + o) * pixels + pixel;
     if (p.y.quantized) {
       const float factor = __fdiv_rn(__fmul_rn(*xScale, wScale[c * p.y.scaleColumn]), *yScale);
       ((byte *)y)[at] = (byte)quantized(sum, factor, zeroOf(yZero, p.y), p.y.low, p.y.high);
