@@ -115,65 +115,37 @@ var elements = slices.Sorted(maps.Keys(kinds))
 // interpreter of tile programs on special values.
 func TestOperators(t *testing.T) {
 	values := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 0.75, 2, -3, 7.25, 20, -20, 88, -90, 100, math.Inf(1), math.Inf(-1), math.NaN(), 1e-5, -3e-7, 0x1p63, 0x1.8p63, 0x1p64, -0x1p63}
-	params := map[string]float64{"alpha": 0.375, "beta": 0.25, "gamma": 1.5, "lambd": 0.5, "bias": 0.125}
 	emitted, no := 0, map[tile.Op][]ndarray.DType{}
-	for _, op := range tile.Ops() {
-		least, most := op.Args()
-		if op == tile.Constant || op == tile.Call || op.Reduces() || op.Normalizes() {
-			continue
-		}
-		for _, dt := range elements {
-			for _, out := range elements {
-				types := slices.Repeat([]ndarray.DType{dt}, least)
-				if op == "Where" {
-					types = []ndarray.DType{ndarray.Bool, dt, dt}
+	for _, c := range tiletest.Singles(elements) {
+		op, dt, name, p, types := c.Op, c.Type, c.Name, c.Program, c.Program.Operands
+		require.NoError(t, p.Check(), name)
+		in := make([]*ndarray.Array, len(types))
+		for i := range in {
+			in[i] = ndarray.Must(types[i], len(values)*len(values))
+			for k := range in[i].Len() {
+				v := values[(k/[]int{1, len(values), 7}[i])%len(values)]
+				switch {
+				case types[i] == ndarray.Bool:
+					in[i].SetInt(k, int64(k>>i&1))
+				case types[i].IsFloat():
+					in[i].SetFloat(k, v)
+				default:
+					in[i].SetInt(k, int64(min(max(v, -1e9), 1e9)))
 				}
-				if op == "Clip" {
-					types = slices.Repeat(types, most)
-				}
-				if !op.Accepts(types, out) {
-					continue
-				}
-				name := fmt.Sprintf("%s of %s to %s", op, dt, out)
-				p := &tile.Program{Operands: types}
-				x := tile.Instr{Op: op, DType: out}
-				for i := range types {
-					x.Args = append(x.Args, tile.Ref(i))
-				}
-				for _, param := range op.Params() {
-					x.Params = append(x.Params, params[param])
-				}
-				p.Store(p.Add(x))
-				require.NoError(t, p.Check(), name)
-				in := make([]*ndarray.Array, len(types))
-				for i := range in {
-					in[i] = ndarray.Must(types[i], len(values)*len(values))
-					for k := range in[i].Len() {
-						v := values[(k/[]int{1, len(values), 7}[i])%len(values)]
-						switch {
-						case types[i] == ndarray.Bool:
-							in[i].SetInt(k, int64(k>>i&1))
-						case types[i].IsFloat():
-							in[i].SetFloat(k, v)
-						default:
-							in[i].SetInt(k, int64(min(max(v, -1e9), 1e9)))
-						}
-					}
-				}
-				got, err := run(t, p, in, -1)
-				if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
-					if !slices.Contains(no[op], dt) {
-						no[op] = append(no[op], dt)
-					}
-					continue
-				}
-				require.NoError(t, err, name)
-				want, err := p.Interpret(context.Background(), in)
-				require.NoError(t, err)
-				requireNear(t, name, in, want[0], got[0])
-				emitted++
 			}
 		}
+		got, err := run(t, p, in, -1)
+		if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
+			if !slices.Contains(no[op], dt) {
+				no[op] = append(no[op], dt)
+			}
+			continue
+		}
+		require.NoError(t, err, name)
+		want, err := p.Interpret(context.Background(), in)
+		require.NoError(t, err)
+		requireNear(t, name, in, want[0], got[0])
+		emitted++
 	}
 	assert.Equal(t, refused, no)
 	assert.Greater(t, emitted, 100)
