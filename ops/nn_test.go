@@ -445,3 +445,13 @@ func TestInferRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestDisputedSpectrum: onnx infers all values of a frame where onesided is not given, although it is 1 then.
+func TestDisputedSpectrum(t *testing.T) {
+	for attribute, disputed := range map[string]bool{"": true, " [onesided=1]": false, " [onesided=0]": false} {
+		g, err := ssa.ParseGraph(`graph "g" { in %x: float32[2,32,1] const %s: int64[] = 8 const %l: int64[] = 16 %y = STFT(%x, %s, _, %l)` + attribute + ` out %y }`)
+		require.NoError(t, err)
+		n := g.Nodes[0]
+		assert.Equal(t, disputed, ops.Of(n).Facts.Disputed(n), attribute)
+	}
+}

@@ -61,6 +61,7 @@ func TestTensorShapeRules(t *testing.T) {
 		{"Reshape", nil, []operand{shaped("N", "8"), listOf(3)}, "float32[?,?,?]"},
 		{"Reshape", nil, []operand{shaped("N", "8"), listOf(1)}, "float32[8*N]"},
 		{"Reshape", nil, []operand{shaped("N", "8"), unknownList}, "float32[...]"},
+		{"Reshape", nil, []operand{shaped("0", "3"), i64(0, -1)}, "float32[0,3]"},
 		{"Reshape", nil, []operand{any, i64(2, -1)}, "float32[2,?]"},
 		{"Reshape", nil, []operand{any, i64(0, 4)}, "float32[?,4]"},
 		{"Flatten", axisAttr(2), []operand{shaped("N", "C", "H", "W")}, "float32[C*N,H*W]"},
@@ -309,5 +310,25 @@ func TestTensorForms(t *testing.T) {
 	} {
 		n := ruled(t, c.op, c.at, 1, c.in...)
 		assert.Equalf(t, c.want, ops.Lookup("", c.op).Oldest(n), "%s %v", c.op, c.in)
+	}
+}
+
+// TestComputedReshape: beside a -1, a 0 that the model computes may mean a length or the operand's; where both are 0 nothing says what is left over.
+func TestComputedReshape(t *testing.T) {
+	for _, c := range []struct{ x, want, refused string }{
+		{"[3,2,6]", "float32[6,6]", ""},
+		{"[1,0,12]", "float32[1,0]", ""},
+		{"[0,2,6]", "", "a -1 beside a length of 0"},
+	} {
+		g, err := ssa.ParseGraph(`graph "g" { in %x: float32` + c.x + ` const %i0: int64[1] = [0] const %i1: int64[1] = [1] const %k: int64[1] = [-1]
+			%s = Shape(%x) %n = Gather(%s, %i0) [axis=0] %m = Gather(%s, %i1) [axis=0] %p = Mul(%n, %m) %t = Concat(%p, %k) [axis=0] %y = Reshape(%x, %t) out %y }`)
+		require.NoError(t, err)
+		err = ops.InferGraph(g)
+		if c.refused != "" {
+			assert.ErrorContains(t, err, c.refused)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, c.want, g.Results[0].Type.String())
 	}
 }

@@ -43,6 +43,9 @@ func (x *exporter) mainGraph() (*onnxwire.Graph, error) {
 			out.Initializers = append(out.Initializers, t)
 		}
 	}
+	if err := x.define(g, out, scope); err != nil {
+		return nil, err
+	}
 	if err := x.fill(g, out, scope); err != nil {
 		return nil, err
 	}
@@ -81,11 +84,12 @@ func (x *exporter) soleUse(g *ssa.Graph, r *ssa.Value) bool {
 	return !slices.ContainsFunc(constantsOf(g), func(v *ssa.Value) bool { return v != r && v.Const == r.Const })
 }
 
-// fill names everything a graph defines and writes its constants and nodes.
 // checkedNodes is after how many nodes the memory that their messages take is measured.
 const checkedNodes = 4096
 
-func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
+// define names everything a graph defines and writes its constants. Names are taken before those of the bodies of its
+// nodes are, which must differ from them.
+func (x *exporter) define(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
 	if err := x.constants(g, out, scope); err != nil {
 		return err
 	}
@@ -102,6 +106,11 @@ func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
 			}
 		}
 	}
+	return nil
+}
+
+// fill writes the nodes of a graph.
+func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
 	for i, n := range g.Nodes {
 		err := x.opts.Context.Err()
 		if err == nil && i%checkedNodes == checkedNodes-1 {
@@ -143,21 +152,21 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 	for i, p := range g.Params[len(formal):] {
 		x.names[p] = x.names[captured[i]]
 	}
+	if err := x.define(g, out, scope); err != nil {
+		return nil, err
+	}
+	results := x.resultNames(n, g, formal, scope)
 	if err := x.fill(g, out, scope); err != nil {
 		return nil, err
 	}
-	seen := map[string]bool{}
 	for i, r := range g.Results {
 		if err := x.opts.Context.Err(); err != nil {
 			return nil, err
 		}
-		name := x.names[r]
-		if seen[name] || !scope.taken[name] || stacks(n, formal, i, r) { // given twice, or not this graph's own
-			own := scope.fresh(r.Name)
-			out.Nodes = append(out.Nodes, x.identity(r, name, own))
-			name = own
+		name := results[i]
+		if name != x.names[r] {
+			out.Nodes = append(out.Nodes, x.identity(r, x.names[r], name))
 		}
-		seen[name] = true
 		t := x.typeOf(r)
 		if n.Op == "If" {
 			t = withoutShape(t)
@@ -171,10 +180,36 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 	return out, nil
 }
 
-// stacks reports that a Scan stacks a parameter of its body as it is: ONNX Runtime 1.32 stacks other values then, where the
-// parameter is a state, unless an Identity is between.
-func stacks(n *ssa.Node, formal []*ssa.Value, i int, r *ssa.Value) bool {
-	return n.Op == "Scan" && n.Domain == "" && !n.Opaque && i >= len(formal)-int(ops.Int(n, "num_scan_inputs")) && slices.Contains(formal, r)
+// resultNames returns the names of a body's results: those of the values, or others, which an Identity gives, where a value
+// is given twice, is not the body's own or passes a parameter on.
+func (x *exporter) resultNames(n *ssa.Node, g *ssa.Graph, formal []*ssa.Value, scope *names) []string {
+	out := make([]string, len(g.Results))
+	seen := map[string]bool{}
+	for i, r := range g.Results {
+		out[i] = x.names[r]
+		if seen[out[i]] || !scope.taken[out[i]] || passes(n, formal, i, r) {
+			out[i] = scope.fresh(r.Name)
+		}
+		seen[out[i]] = true
+	}
+	return out
+}
+
+// passes reports that a Loop or Scan gives a parameter of its body as a result other than the state that the parameter is.
+// ONNX Runtime 1.32 delivers other values then, unless an Identity is between: it counts the number of the iteration up in
+// place, and writes a state where the one before lies.
+func passes(n *ssa.Node, formal []*ssa.Value, i int, r *ssa.Value) bool {
+	k := slices.Index(formal, r)
+	if k < 0 || n.Domain != "" || n.Opaque {
+		return false
+	}
+	switch n.Op {
+	case "Loop":
+		return k != i+1
+	case "Scan":
+		return k != i || i >= len(formal)-int(ops.Int(n, "num_scan_inputs"))
+	}
+	return false
 }
 
 // declaredResult is what the file said of result i of a body of an operator that

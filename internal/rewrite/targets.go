@@ -49,6 +49,8 @@ func computed(n *ssa.Node, i int) []ssa.Dim {
 // so that another entry can be -1:
 //
 //	Reshape(x [N,256,16,16], [4*N, 64, -1])   [-1, 64, 256]
+//
+// Not so if an entry may come out as 0 where the dimension that a 0 copies is not: [N*T, -1] of [N,T,12] is [N, 0] for T = 0.
 func reshapeOperand(c *Context, n *ssa.Node) bool {
 	want := slices.Clone(computed(n, 1))
 	in := n.In[0].Type
@@ -56,12 +58,25 @@ func reshapeOperand(c *Context, n *ssa.Node) bool {
 		return false
 	}
 	for i, d := range want {
-		if d.Is(-1) {
+		if d.Is(-1) && areLengths(in, want) {
 			want[i] = ssa.D(solved(n.Out[0].Type, i))
 		}
 	}
 	target, ok := targetOf(in, want)
 	return ok && c.setOperand(n, 1, ssa.Int64s(target...))
+}
+
+// areLengths reports that no computed entry of a target is 0 where the dimension of the data that a 0 copies is another.
+func areLengths(in ssa.Type, want []ssa.Dim) bool {
+	for i, d := range want {
+		if _, known := d.Const(); known || i >= len(in.Shape) || d.AddN(-1).NonNegative() {
+			continue
+		}
+		if q, ok := d.FloorDiv(in.Shape[i]).Const(); !ok || q < 1 || !in.Shape[i].MulN(q).Equal(d) {
+			return false
+		}
+	}
+	return true
 }
 
 // solved is dimension i of a type if it is a number above 0, else -1.

@@ -25,7 +25,7 @@ var Unroll = &Pass{
 }
 
 func unrollLoop(c *Context, n *ssa.Node) bool {
-	if !c.opts.Unroll {
+	if !c.opts.Unroll || !pure(n) { // each copy of a random node would begin with the same seed
 		return false
 	}
 	s, err := ops.LoopOf(n)

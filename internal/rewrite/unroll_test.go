@@ -41,6 +41,7 @@ func TestUnroll(t *testing.T) {
 		{"three iterations", strings.ReplaceAll(loop, "COUNT", "3"), true, 0},
 		{"not asked for", strings.ReplaceAll(loop, "COUNT", "3"), false, 1},
 		{"too many", strings.ReplaceAll(loop, "COUNT", "65"), true, 1},
+		{"random", strings.NewReplacer("COUNT", "3", "Mul(%p, %q)", "RandomUniformLike(%p) [seed=3.0]").Replace(loop), true, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before, err := ssa.ParseGraph(c.text)

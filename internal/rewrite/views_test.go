@@ -54,6 +54,7 @@ func TestTargets(t *testing.T) {
 			after: `in %x: float32[N,M,4] const %t: int64[2] = [0, -1] %y = Reshape(%x, %t) out %y`},
 		{name: "a multiple of a symbol and -1", exact: true, before: `in %x: float32[N,6,4] %s = Shape(%x) const %i0: int64[1] = [0] %n = Gather(%s, %i0) [axis=0] const %2: int64[1] = [2] %m = Mul(%n, %2) const %k: int64[2] = [3, -1] %t = Concat(%m, %k) [axis=0] %y = Reshape(%x, %t) out %y`,
 			after: `in %x: float32[N,6,4] const %t: int64[3] = [-1, 3, 4] %y = Reshape(%x, %t) out %y`},
+		{name: "a product of symbols and -1 stays", exact: true, before: `in %x: float32[N,M,4] ` + shapes + ` const %k: int64[1] = [-1] %nm = Mul(%n, %m) %t = Concat(%nm, %k) [axis=0] %y = Reshape(%x, %t) out %y`},
 		{name: "two free symbols stay", exact: true, before: `in %x: float32[N,M,4] ` + shapes + ` const %k: int64[1] = [4] %t = Concat(%m, %n, %k) [axis=0] %y = Reshape(%x, %t) out %y`},
 		{name: "expand", exact: true, before: `in %x: float32[N,1] ` + shapes + ` const %k: int64[1] = [4] %t = Concat(%n, %k) [axis=0] %y = Expand(%x, %t) out %y`,
 			after: `in %x: float32[N,1] const %t: int64[2] = [1, 4] %y = Expand(%x, %t) out %y`},

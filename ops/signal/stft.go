@@ -18,8 +18,11 @@ var STFT = ops.Op{
 	Name: "STFT", Since: 17, Doc: "y[f] = DFT(window · signal[f·step : f·step+length])",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []*ops.AttrSpec{ops.IntAttr("onesided", 1)},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferSTFT), Eval: kit.Kernel(evalSTFT),
+	Facts: ops.Facts{Traits: ops.GeneralTraits, Disputed: isTwoSided}, Infer: kit.Rule(inferSTFT), Eval: kit.Kernel(evalSTFT),
 }
+
+// isTwoSided reports that onnx infers all values of a frame: it takes onesided, where it is not given, for 0.
+func isTwoSided(n *ssa.Node) bool { return !n.Has("onesided") }
 
 func inferSTFT(n *ssa.Node) []ops.Inferred {
 	x := ops.InType(n, 0)

@@ -43,6 +43,7 @@ func inferReshape(n *ssa.Node) []ops.Inferred {
 		return ops.One(ssa.UnrankedTensor(t.DType))
 	}
 	dims := reshapeDims(t, want, ops.Int(n, "allowzero") != 0)
+	checkSolved(n, t, want)
 	return kit.FactOf(ssa.TensorOf(t.DType, dims...), kit.Known(n, 0))
 }
 
@@ -145,9 +146,23 @@ func cancelDims(in, out []ssa.Dim, copied []bool, hole int) (total, rest ssa.Dim
 	return total, rest
 }
 
+// checkSolved refuses a -1 beside a 0 that the model computes and that copies a length of 0: whether the 0 was meant to copy,
+// and so what is left over, can not be told. ONNX Runtime refuses each -1 of an empty tensor beside a length of 0.
+func checkSolved(n *ssa.Node, t ssa.Type, want []ssa.Dim) {
+	if n.In[1].Const != nil || ops.Int(n, "allowzero") != 0 || !slices.ContainsFunc(want, func(d ssa.Dim) bool { return d.Is(-1) }) {
+		return
+	}
+	for i, d := range want {
+		if d.Is(0) && i < len(t.Shape) && t.Shape[i].Is(0) {
+			kit.Failf("%v does not reshape to the computed shape %v: a -1 beside a length of 0", t.Shape, want)
+		}
+	}
+}
+
 func evalReshape(c *ops.Call) {
 	a := kit.Tensor(c, 0)
 	want := kit.DimsOf(kit.Ints(c, 1))
+	checkSolved(c.Node, ssa.StaticTensor(a.DType, a.Shape...), want)
 	dims := reshapeDims(ssa.StaticTensor(a.DType, a.Shape...), want, ops.Int(c.Node, "allowzero") != 0)
 	shape, ok := ssa.TensorOf(a.DType, dims...).Static()
 	if !ok {
