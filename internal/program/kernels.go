@@ -146,11 +146,11 @@ func (k *kernels) trim() {
 		used, bytes int64 // used: when it was asked for, which changes as programs run
 		key         string
 	}
-	order := make([]entry, 0, len(k.made))
+	order := make([]*entry, 0, len(k.made))
 	for key, p := range k.made {
-		order = append(order, entry{p.used.Load(), p.bytes, key})
+		order = append(order, &entry{p.used.Load(), p.bytes, key})
 	}
-	slices.SortFunc(order, func(a, b entry) int { return cmp.Compare(a.used, b.used) })
+	slices.SortFunc(order, func(a, b *entry) int { return cmp.Compare(a.used, b.used) })
 	for _, e := range order[:len(order)-1] { // all but the last to be asked for
 		if k.bytes <= k.limit*3/4 {
 			return
