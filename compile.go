@@ -287,7 +287,7 @@ func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 	if err := p.checkCaches(inputs); err != nil {
 		return nil, err
 	}
-	s, err := p.idleSession()
+	s, err := p.idleSession(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -296,11 +296,11 @@ func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 }
 
 // idleSession returns a session that waits for a run, or a new one.
-func (p *Program) idleSession() (*Session, error) {
+func (p *Program) idleSession(ctx context.Context) (*Session, error) {
 	if s := p.takeIdle(); s != nil {
 		return s, nil
 	}
-	return p.NewSession()
+	return p.openSession(ctx)
 }
 
 // Session runs a program in one arena of its own. It serves one run at a time, from any
@@ -322,8 +322,15 @@ type Session struct {
 var ErrSessionInUse = program.ErrInUse
 
 // NewSession allocates an arena.
-func (p *Program) NewSession() (*Session, error) {
-	return p.wrap(func() (*program.Session, error) { return p.prog.NewSession() })
+func (p *Program) NewSession() (*Session, error) { return p.openSession(context.Background()) }
+
+// openSession is NewSession within a context, which ends the wait for a device.
+func (p *Program) openSession(ctx context.Context) (*Session, error) {
+	if ctx == nil { // which the run tells
+		ctx = context.Background()
+	}
+	s, err := p.wrap(func() (*program.Session, error) { return p.prog.OpenSession(ctx) })
+	return s, rescue.WithCause(ctx, err)
 }
 
 func (p *Program) wrap(makeSession func() (*program.Session, error)) (*Session, error) {

@@ -29,7 +29,7 @@ func (p *Program) RunInto(ctx context.Context, inputs map[string]ndarray.Value, 
 	if err := p.checkCaches(inputs); err != nil {
 		return err
 	}
-	s, err := p.idleSession()
+	s, err := p.idleSession(ctx)
 	if err != nil {
 		return err
 	}

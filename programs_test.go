@@ -284,7 +284,7 @@ func TestSessionsOfRetiredPrograms(t *testing.T) {
 	in := map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 4)}
 	p, err := m.programFor(t.Context(), in, nil)
 	require.NoError(t, err)
-	s, err := p.idleSession()
+	s, err := p.idleSession(t.Context())
 	require.NoError(t, err)
 	m.Trim()
 	assert.Equal(t, 1, m.Stats().Sessions, "in progress")

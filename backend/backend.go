@@ -92,7 +92,7 @@ type Remote interface {
 	// Open takes memory of the device for a session: a counterpart of its arena, with the same offsets. Sessions whose arena is that of
 	// others take turns in one; shared is the same for all of them, and nil for a session with an arena of its own. Memory of the host that
 	// the session's copies need is asked of the budget.
-	Open(arena []byte, shared any, budget ndarray.Budget) (Memory, error)
+	Open(ctx context.Context, arena []byte, shared any, budget ndarray.Budget) (Memory, error)
 }
 
 // Final is an error of [Backend.Prepare] that ends compiling or the run. With others the reference kernel computes the node.

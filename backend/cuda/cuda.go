@@ -297,9 +297,9 @@ func (e *executor) fits(ctx context.Context, arena, workspace int64) error {
 }
 
 // Open allocates the counterpart of an arena.
-func (e *executor) Open(arena []byte, shared any, budget ndarray.Budget) (_ backend.Memory, err error) {
+func (e *executor) Open(ctx context.Context, arena []byte, shared any, budget ndarray.Budget) (_ backend.Memory, err error) {
 	defer rescue.Into(&err)
-	return newMemory(e.machine, arena, shared, budget, e.limit)
+	return newMemory(ctx, e.machine, arena, shared, budget, e.limit)
 }
 
 // kernel is a node on the device.

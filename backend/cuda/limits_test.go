@@ -179,10 +179,12 @@ func TestBlockedDriver(t *testing.T) {
 	x, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 4)
 	require.NoError(t, err)
 	other := modelOf(t, `in %x: float32[4] const %w: float32[4] = [5, 6, 7, 8] %y = Max(%x, %w) out %y`)
+	p := programOn(t, model)
 	before := m.used.Load()
 	for name, call := range map[string]func(ctx context.Context) error{
 		"NewTensor": func(ctx context.Context) error { _, err := NewTensor(ctx, s, ndarray.Float32, 4, 4); return err },
 		"Set":       func(ctx context.Context) error { return x.Set(ctx, wave(1, 4, 4)) },
+		"RunValues": func(ctx context.Context) error { _, err := p.RunValues(ctx, values{"x": wave(1, 4, 4)}); return err }, // which makes a session
 		"Compile":   func(ctx context.Context) error { _, err := other.Compile(ctx, berth.WithBackend(t.Name())); return err },
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -199,6 +201,7 @@ func TestBlockedDriver(t *testing.T) {
 		require.NoError(t, x.Set(t.Context(), wave(1, 4, 4)), name)
 	}
 	assert.Eventually(t, func() bool { runtime.GC(); return m.used.Load() == before }, 10*time.Second, time.Millisecond)
+	runtime.KeepAlive(p)
 	runtime.KeepAlive(s)
 	runtime.KeepAlive(x)
 }

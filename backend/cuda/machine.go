@@ -286,7 +286,13 @@ func isFull(err error) bool {
 func collectGarbage(ctx context.Context, pause time.Duration) {
 	done := make(chan struct{})
 	runtime.AddCleanup(new(*byte), func(done chan struct{}) { close(done) }, done)
-	runtime.GC()
+	collected := make(chan struct{})
+	rescue.Go(func() { runtime.GC(); close(collected) })
+	select {
+	case <-collected:
+	case <-ctx.Done():
+		return
+	}
 	select {
 	case <-done:
 	case <-time.After(pause):

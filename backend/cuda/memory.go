@@ -100,7 +100,7 @@ func (s *stats) String() string {
 		s.Launches, s.Graphs, s.Recorded, s.Waits, s.HostNodes, s.BytesIn, s.BytesOut, s.BytesMoved)
 }
 
-func newMemory(m *machine, arena []byte, shared any, budget ndarray.Budget, limit int64) (*memory, error) {
+func newMemory(ctx context.Context, m *machine, arena []byte, shared any, budget ndarray.Budget, limit int64) (*memory, error) {
 	mem := &memory{held: &held{machine: m, room: m.arenaOf(shared), shared: shared}, budget: budget, limit: limit}
 	runtime.AddCleanup(mem, func(h *held) {
 		if h.isBusy {
@@ -109,12 +109,12 @@ func newMemory(m *machine, arena []byte, shared any, budget ndarray.Budget, limi
 			h.free()
 		}
 	}, mem.held)
-	err := m.ask(context.Background(), func(d device.Device) (err error) {
+	err := m.ask(ctx, func(d device.Device) (err error) {
 		mem.done, err = d.NewEvent()
 		return err
 	})
 	if err == nil {
-		err = mem.attach(context.Background(), arena)
+		err = mem.attach(ctx, arena)
 	}
 	if err != nil {
 		return nil, err

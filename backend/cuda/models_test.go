@@ -50,8 +50,8 @@ type countingBackend struct {
 	sum **tally
 }
 
-func (b countingBackend) Open(arena []byte, shared any, budget ndarray.Budget) (backend.Memory, error) {
-	m, err := newMemory(b.machine, arena, shared, budget, b.limit)
+func (b countingBackend) Open(ctx context.Context, arena []byte, shared any, budget ndarray.Budget) (backend.Memory, error) {
+	m, err := newMemory(ctx, b.machine, arena, shared, budget, b.limit)
 	(*b.sum).memory = m
 	return countingMemory{m, *b.sum}, err
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -22,8 +23,8 @@ type watched struct {
 	last **memory
 }
 
-func (w watched) Open(arena []byte, shared any, budget ndarray.Budget) (backend.Memory, error) {
-	m, err := newMemory(w.machine, arena, shared, budget, w.limit)
+func (w watched) Open(ctx context.Context, arena []byte, shared any, budget ndarray.Budget) (backend.Memory, error) {
+	m, err := newMemory(ctx, w.machine, arena, shared, budget, w.limit)
 	*w.last = m
 	return m, err
 }

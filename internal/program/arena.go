@@ -51,7 +51,7 @@ func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 	if a.key == nil {
 		a.key = new(byte)
 	}
-	return p.newSession(a.data, a)
+	return p.newSession(context.Background(), a.data, a)
 }
 
 // grow makes room for n bytes. Existing sessions are pointed at the new memory at their next run.

@@ -74,15 +74,18 @@ type loopState struct {
 }
 
 // NewSession allocates an arena and wires all headers and calls.
-func (p *Program) NewSession() (*Session, error) {
+func (p *Program) NewSession() (*Session, error) { return p.OpenSession(context.Background()) }
+
+// OpenSession is NewSession within a context, which ends the wait for a device.
+func (p *Program) OpenSession(ctx context.Context) (*Session, error) {
 	if err := p.memory.Ask("the arena", p.ArenaBytes); err != nil {
 		return nil, err
 	}
-	return p.newSession(ndarray.AlignedBytes(int(p.ArenaBytes)), nil)
+	return p.newSession(ctx, ndarray.AlignedBytes(int(p.ArenaBytes)), nil)
 }
 
 // newSession makes a session on the memory of an arena, which is the session's own where from is nil.
-func (p *Program) newSession(arena []byte, from *Arena) (*Session, error) {
+func (p *Program) newSession(ctx context.Context, arena []byte, from *Arena) (*Session, error) {
 	s := &Session{p: p, arena: arena, from: from, heads: make([]ndarray.Array, len(p.Slots)),
 		vals: make([]ndarray.Value, len(p.Slots)), calls: make([]ops.Call, p.calls), iter: make([]int, p.Levels),
 		loops: make([]loopState, p.states), outs: make([]ndarray.Value, len(p.Main.Results)), kept: make([]kept, len(p.caches))}
@@ -117,7 +120,7 @@ func (p *Program) newSession(arena []byte, from *Arena) (*Session, error) {
 		if from != nil {
 			shared = from.key
 		}
-		if s.device, err = p.remote.Open(arena, shared, p.memory); err != nil {
+		if s.device, err = p.remote.Open(ctx, arena, shared, p.memory); err != nil {
 			return nil, err
 		}
 	}
