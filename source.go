@@ -60,19 +60,13 @@ func endWith(ctx context.Context, r io.Reader) io.Reader {
 	if ctx == nil || ctx.Done() == nil {
 		return r
 	}
-	return &endingReader{ctx, r, make([]byte, 64<<10), make(chan readResult, 1)}
+	return &endingReader{ctx, r, make([]byte, 64<<10)}
 }
 
 type endingReader struct {
-	ctx  context.Context
-	r    io.Reader
-	buf  []byte // of the read in progress, which may last longer than the caller waits
-	done chan readResult
-}
-
-type readResult struct {
-	n   int
-	err error
+	ctx context.Context
+	r   io.Reader
+	buf []byte // of the read in progress, which may last longer than the caller waits
 }
 
 // Read reads at most as much as the buffer holds.
@@ -80,36 +74,28 @@ func (e *endingReader) Read(p []byte) (int, error) {
 	if err := e.ctx.Err(); err != nil {
 		return 0, err
 	}
-	rescue.Go(func() { e.fill(min(len(p), len(e.buf))) })
-	select {
-	case got := <-e.done:
-		return copy(p, e.buf[:got.n]), got.err
-	case <-e.ctx.Done():
-		return 0, e.ctx.Err()
-	}
+	n, err := rescue.Until(e.ctx, func() (int, error) { return e.r.Read(e.buf[:min(len(p), len(e.buf))]) })
+	return copy(p, e.buf[:n]), err
 }
 
-func (e *endingReader) fill(n int) {
-	var got readResult
-	defer func() { e.done <- got }()
-	defer rescue.Into(&got.err)
-	got.n, got.err = e.r.Read(e.buf[:n])
-}
-
-// readFS reads a regular file.
+// readFS reads a regular file, in a goroutine that opens and closes it: each call of a file system may block.
 func (c *config) readFS(fsys fs.FS, name string, most int64) ([]byte, error) {
-	var f fs.File
-	var err error
-	rescue.Call("the file system", func() { f, err = fsys.Open(name) })
+	return rescue.Until(c.ctx, func() (data []byte, err error) {
+		rescue.Call("the file system", func() { data, err = c.readFile(fsys, name, most) })
+		return data, err
+	})
+}
+
+func (c *config) readFile(fsys fs.FS, name string, most int64) ([]byte, error) {
+	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	if f == nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("the file system gives a nil file")}
 	}
-	defer rescue.Call("the file system", func() { _ = f.Close() })
-	var info fs.FileInfo
-	rescue.Call("the file system", func() { info, err = f.Stat() })
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}

@@ -233,6 +233,60 @@ func TestReadEnds(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
+// blockingFS is a file system one of whose calls ends the context, and returns when it may.
+type blockingFS struct {
+	fs.FS
+	in     string
+	block  func()
+	closed chan struct{}
+}
+
+func (b *blockingFS) at(call string) {
+	if call == b.in {
+		b.block()
+	}
+}
+
+func (b *blockingFS) Open(name string) (fs.File, error) {
+	b.at("Open")
+	f, err := b.FS.Open(name)
+	return &blockingFile{f, b}, err
+}
+
+type blockingFile struct {
+	fs.File
+	of *blockingFS
+}
+
+func (f *blockingFile) Stat() (fs.FileInfo, error) { f.of.at("Stat"); return f.File.Stat() }
+func (f *blockingFile) Read(p []byte) (int, error) { f.of.at("Read"); return f.File.Read(p) }
+func (f *blockingFile) Close() error {
+	f.of.at("Close")
+	close(f.of.closed)
+	return f.File.Close()
+}
+
+// TestOpenFSEnds: a context ends the opening of a file whichever call of its file system blocks; the file is closed when that returns.
+func TestOpenFSEnds(t *testing.T) {
+	name, whole := saved(t, 0)
+	files := fstest.MapFS{name: {Data: whole[name]}}
+	for _, call := range []string{"Open", "Stat", "Read", "Close"} {
+		t.Run(call, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			end, closed := make(chan struct{}), make(chan struct{})
+			_, err := berth.OpenFS(&blockingFS{files, call, func() { cancel(); <-end }, closed}, name, berth.WithContext(ctx))
+			require.ErrorIs(t, err, context.Canceled)
+			close(end)
+			<-closed
+		})
+	}
+	closed := make(chan struct{})
+	m, err := berth.OpenFS(&blockingFS{files, "", nil, closed}, name, berth.WithContext(t.Context()))
+	require.NoError(t, err)
+	<-closed
+	require.NoError(t, m.Close())
+}
+
 // nilFS opens everything, and gives nothing.
 type nilFS struct{ file fs.File }
 

@@ -222,21 +222,7 @@ func openUntil(ctx context.Context, path string, open func(ctx context.Context, 
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return open(ctx, path)
 	}
-	type opened struct {
-		m   *Mapping
-		err error
-	}
-	done := make(chan opened, 1)
-	rescue.Go(func() {
-		m, err := open(ctx, path)
-		done <- opened{m, err}
-	})
-	select {
-	case o := <-done:
-		return o.m, o.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return rescue.Until(ctx, func() (*Mapping, error) { return open(ctx, path) })
 }
 
 // Size returns the size of the file in bytes, 0 after Close.

@@ -4,6 +4,7 @@
 package rescue
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 )
@@ -69,4 +70,30 @@ func Go(f func()) {
 		debug.SetPanicOnFault(true)
 		f()
 	}()
+}
+
+// Until calls a function that may block, and leaves it to itself in a goroutine of its own when the context ends. A nil context
+// does not end.
+func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	if ctx == nil || ctx.Done() == nil {
+		return f()
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	Go(func() {
+		var r result
+		defer func() { done <- r }()
+		defer Into(&r.err)
+		r.value, r.err = f()
+	})
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
