@@ -275,7 +275,7 @@ func validateBound(p *Problem, s *Solution) *Fault {
 	}
 	var sum, pad int64
 	o := p.order()
-	pairs := !liveTogether(o, s.Proof.Members)
+	pairs := !liveTogether(o, s.Proof)
 	for x, a := range s.Proof.Members {
 		size := p.Buffers[a].Size
 		sum += alignUp(size, g)
@@ -295,23 +295,29 @@ func validateBound(p *Problem, s *Solution) *Fault {
 	return nil
 }
 
-// liveTogether reports whether some buffers, each named once, are all live when the last
-// of them begins to be. If they are not, they can still interfere pair by pair.
-func liveTogether(o Order, members []int) bool {
+// liveTogether reports whether the buffers of a witness, each named once, are all live when the last
+// of them begins to be, or at the witness's point. If they are not, they can still interfere pair by pair.
+func liveTogether(o Order, w Proof) bool {
 	iv, ok := o.(Intervals)
 	if !ok {
 		return false
 	}
-	at, seen := 0, make([]bool, len(iv.Buffers))
-	for i, m := range members {
-		if b := &iv.Buffers[m]; i == 0 || b.Lo > at {
-			at = b.Lo
+	last := 0
+	for i, m := range w.Members {
+		if b := &iv.Buffers[m]; i == 0 || b.Lo > last {
+			last = b.Lo
 		}
 	}
+	return iv.allLive(w.Members, last) || iv.allLive(w.Members, w.Point)
+}
+
+// allLive reports whether some buffers, each named once, are all live at a point.
+func (o Intervals) allLive(members []int, at int) bool {
+	seen := make([]bool, len(o.Buffers))
 	for _, m := range members {
-		b := &iv.Buffers[m]
+		b := &o.Buffers[m]
 		inHole := slices.ContainsFunc(b.Holes, func(h Range) bool { return h.Lo <= at && at < h.Hi })
-		if seen[m] || at >= b.Hi || inHole {
+		if seen[m] || at < b.Lo || at >= b.Hi || inHole {
 			return false
 		}
 		seen[m] = true
