@@ -18,21 +18,22 @@ import "github.com/berth-onnx/berth/ssa"
 
 // earliest is a legal order of a body that brings a node as far to the front as
 // its operands allow; otherwise the nodes keep their order.
-func earliest(nodes []*ssa.Node, first *ssa.Node) []*ssa.Node {
-	needed := map[*ssa.Node]bool{first: true}
+func earliest(body *ssa.Graph, first *ssa.Node) []*ssa.Node {
+	nodes, needed := body.Nodes, make([]bool, body.NumNodeIDs())
+	needed[first.ID] = true
 	for i := len(nodes) - 1; i >= 0; i-- {
-		if !needed[nodes[i]] {
+		if !needed[nodes[i].ID] {
 			continue
 		}
 		for _, v := range nodes[i].In {
 			if v != nil && v.Def != nil {
-				needed[v.Def] = true
+				needed[v.Def.ID] = true
 			}
 		}
 	}
-	var front, back []*ssa.Node
+	front, back := make([]*ssa.Node, 0, len(nodes)), []*ssa.Node(nil)
 	for _, n := range nodes {
-		if needed[n] {
+		if needed[n.ID] {
 			front = append(front, n)
 		} else {
 			back = append(back, n)

@@ -23,7 +23,7 @@ import (
 // the end of the body is one past the last.
 type lifetimes struct {
 	body     *ssa.Graph
-	pos      map[*ssa.Node]int
+	pos      []int              // by node id
 	first    map[*ssa.Value]int // memo of firstWrite
 	views    alias.Views
 	anyOrder bool // answers must hold for every order
@@ -31,9 +31,17 @@ type lifetimes struct {
 
 // newLifetimes takes the nodes of a body in one of its orders.
 func newLifetimes(body *ssa.Graph, order []*ssa.Node) *lifetimes {
-	l := &lifetimes{body: body, pos: make(map[*ssa.Node]int, len(order)), first: map[*ssa.Value]int{}}
+	l := &lifetimes{body: body, pos: make([]int, body.NumNodeIDs()), first: map[*ssa.Value]int{}}
 	for i, n := range order {
-		l.pos[n] = i
+		l.pos[n.ID] = i
+	}
+	return l
+}
+
+// ofValue are the lifetimes by which the slots of q are counted.
+func (l *lifetimes) ofValue(q *ssa.Value) *lifetimes {
+	if l.anyOrder && q.Def != nil {
+		return newLifetimes(l.body, earliest(l.body, q.Def))
 	}
 	return l
 }
@@ -41,9 +49,6 @@ func newLifetimes(body *ssa.Graph, order []*ssa.Node) *lifetimes {
 // periodFor is the smallest number of slots for q such that the q of one
 // iteration is intact when p, which holds it depth iterations later, is last read.
 func (l *lifetimes) periodFor(p, q *ssa.Value, depth int) int {
-	if l.anyOrder && q.Def != nil {
-		l = newLifetimes(l.body, earliest(l.body.Nodes, q.Def))
-	}
 	last, at := l.lastUse(p, map[*ssa.Value]bool{})
 	def := -1 // a parameter that is filled before the body runs
 	if q.Def != nil {
@@ -67,7 +72,7 @@ func (l *lifetimes) lastUse(v *ssa.Value, seen map[*ssa.Value]bool) (pos int, no
 	}
 	pos = -1
 	for _, u := range v.Uses() {
-		p, n := l.pos[u.Node], u.Node
+		p, n := l.pos[u.Node.ID], u.Node
 		for _, o := range u.Node.Out {
 			if o == nil || seen[o] || !l.views.IsPointer(o) {
 				continue
@@ -94,7 +99,7 @@ func (l *lifetimes) firstWrite(v *ssa.Value) int {
 	if p, ok := l.first[v]; ok {
 		return p
 	}
-	pos := l.pos[v.Def]
+	pos := l.pos[v.Def.ID]
 	if l.views.IsPointer(v) {
 		for _, src := range v.Def.In {
 			if src != nil && src.Def != nil {

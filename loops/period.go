@@ -31,21 +31,12 @@ func (r *Rotation) setPeriods(anyOrder bool) {
 	life := newLifetimes(r.Body, r.Body.Nodes)
 	life.anyOrder = anyOrder
 	flow := r.flows()
-	if len(r.Carries) > 0 {
-		r.Prefix = 1
-	}
+	r.Prefix = max(flow.longest(), min(1, len(r.Carries)))
 	var made []*ssa.Value // values of the body that parameters may hold, in order
-	for _, c := range r.Carries {
-		for _, v := range append(alias.Bases(c.Result), alias.Shown(c.Result)) {
+	for i := range r.Carries {
+		for _, v := range r.becomes[i] {
 			if r.followValue(v, flow, life) {
 				made = append(made, v)
-			}
-		}
-	}
-	for i := range r.Carries {
-		if depth, bounded := flow.depths([]int{i}); bounded {
-			for _, d := range depth {
-				r.Prefix = max(r.Prefix, d)
 			}
 		}
 	}
@@ -69,46 +60,110 @@ func (r *Rotation) setPeriods(anyOrder bool) {
 }
 
 // flow says which parameters' values may become which parameters' next values:
-// next[j] lists the carries whose result may be the parameter of carry j.
+// next[j] lists the carries whose result may be the parameter of carry j. made lists, by value, the carries whose result it
+// may be.
 //
 //	x4<=x3, x3<=x2       x2 ─▶ x3 ─▶ x4
 //	h <= if c then y else h      h ─▶ h (a cycle: a value may stay for ever)
-type flow struct{ next [][]int }
+type flow struct {
+	next [][]int
+	made map[*ssa.Value][]int
+}
 
 func (r *Rotation) flows() flow {
-	f := flow{make([][]int, len(r.Carries))}
+	f := flow{make([][]int, len(r.Carries)), make(map[*ssa.Value][]int, len(r.Carries))}
+	r.becomes = make([][]*ssa.Value, len(r.Carries))
 	for i, c := range r.Carries {
-		for _, b := range alias.Bases(c.Result) {
+		bases, shown := alias.Bases(c.Result), alias.Shown(c.Result)
+		for _, b := range bases {
 			if j, ok := r.index[b]; ok {
 				f.next[j] = append(f.next[j], i)
 			}
 		}
+		if !slices.Contains(bases, shown) {
+			bases = append(bases, shown)
+		}
+		for _, v := range bases {
+			f.made[v] = append(f.made[v], i)
+		}
+		r.becomes[i] = bases
 	}
 	return f
 }
 
-// depths follows values that the given carries receive: by carry, the largest
-// number of iterations after which its parameter may hold such a value (0 =
-// never). bounded is false if a value may go round in a cycle.
-func (f flow) depths(start []int) (depth []int, bounded bool) {
-	depth = make([]int, len(f.next))
-	at := start
-	for d := 1; len(at) > 0; d++ {
-		if d > len(f.next)+1 {
-			return depth, false
+// arrival is a carry, and the largest number of iterations after which its parameter may hold a value.
+type arrival struct{ carry, depth int }
+
+// arrivals follows values that the given carries receive to all carries that they reach. bounded is false if a
+// value may go round in a cycle; depths mean nothing then.
+func (f flow) arrivals(start []int) (all []arrival, bounded bool) {
+	order, bounded := f.reached(start)
+	depth := make(map[int]int, len(order))
+	for _, i := range start {
+		depth[i] = 1
+	}
+	for _, i := range slices.Backward(order) { // before those that its value becomes
+		all = append(all, arrival{i, depth[i]})
+		for _, j := range f.next[i] {
+			depth[j] = max(depth[j], depth[i]+1)
 		}
-		var then []int
-		for _, i := range at {
-			depth[i] = d
-			for _, j := range f.next[i] {
-				if !slices.Contains(then, j) {
-					then = append(then, j)
-				}
+	}
+	return all, bounded
+}
+
+// reached lists the carries that values of the given ones reach, each after those that its own value reaches; acyclic is false
+// if there is no such order.
+func (f flow) reached(start []int) (order []int, acyclic bool) {
+	type visit struct{ carry, next int }
+	const open, done = 1, 2
+	state := make(map[int]int, len(start))
+	acyclic = true
+	for _, i := range start {
+		if state[i] != 0 {
+			continue
+		}
+		state[i] = open
+		for stack := []visit{{carry: i}}; len(stack) > 0; {
+			at := &stack[len(stack)-1]
+			if at.next == len(f.next[at.carry]) {
+				state[at.carry] = done
+				order = append(order, at.carry)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			j := f.next[at.carry][at.next]
+			at.next++
+			acyclic = acyclic && state[j] != open
+			if state[j] == 0 {
+				state[j] = open
+				stack = append(stack, visit{carry: j})
 			}
 		}
-		at = then
 	}
-	return depth, true
+	return order, acyclic
+}
+
+// longest is for how many iterations a value is passed on at most, from any carry whose value goes round in no cycle.
+func (f flow) longest() (most int) {
+	all := make([]int, len(f.next))
+	for i := range all {
+		all[i] = i
+	}
+	order, _ := f.reached(all)
+	lengths := make([]int, len(f.next)) // 0 if the value may go round, or is not known to end
+	for _, i := range order {
+		n := 1
+		for _, j := range f.next[i] {
+			if lengths[j] == 0 {
+				n = 0
+				break
+			}
+			n = max(n, lengths[j]+1)
+		}
+		lengths[i] = n
+		most = max(most, n)
+	}
+	return most
 }
 
 // followValue finds the period of a value made in the body that parameters
@@ -123,23 +178,15 @@ func (r *Rotation) followValue(v *ssa.Value, flow flow, life *lifetimes) (found 
 	if _, done := r.period[v]; done {
 		return false
 	}
-	var start []int
-	for i, c := range r.Carries {
-		if alias.Shown(c.Result) == v || slices.Contains(alias.Bases(c.Result), v) {
-			start = append(start, i)
-		}
-	}
-	depth, bounded := flow.depths(start)
-	holders, period := 0, 1
-	for i, d := range depth {
-		if d > 0 {
-			holders++
-			period = max(period, life.periodFor(r.Carries[i].Param, v, d))
-		}
-	}
+	holders, bounded := flow.arrivals(flow.made[v])
 	if !bounded {
 		r.sticky[v] = true
-		period = holders + 1
+		r.period[v] = len(holders) + 1
+		return true
+	}
+	period, life := 1, life.ofValue(v)
+	for _, h := range holders {
+		period = max(period, life.periodFor(r.Carries[h.carry].Param, v, h.depth))
 	}
 	r.period[v] = period
 	return true
@@ -154,7 +201,7 @@ func (r *Rotation) writtenAtStart(v *ssa.Value) bool {
 // Sticky reports whether a carry's value may stay for any number of iterations;
 // see followValue.
 func (r *Rotation) Sticky(c alias.Carry) bool {
-	return slices.ContainsFunc(append(alias.Bases(c.Result), alias.Shown(c.Result)), func(v *ssa.Value) bool { return r.sticky[v] })
+	return slices.ContainsFunc(r.becomes[r.index[c.Param]], func(v *ssa.Value) bool { return r.sticky[v] })
 }
 
 func gcd(a, b int) int {

@@ -61,7 +61,10 @@ type Rotation struct {
 	period map[*ssa.Value]int  // of carried results defined in the body
 	sticky map[*ssa.Value]bool // results that may be an older value passed on
 	index  map[*ssa.Value]int  // position in Carries by parameter
-	extent extent
+	stacks map[*ssa.Value]int  // position in ScanOuts by the value written there
+	// becomes lists, by carry, the values of the body that its parameter may hold next.
+	becomes [][]*ssa.Value
+	extent  extent
 }
 
 // Of analyses a Loop or Scan node whose body runs in the order its nodes stand in.
@@ -155,29 +158,27 @@ func ofScan(n *ssa.Node) (*Rotation, error) {
 // body that writes fresh memory, for this one stack only, or is a view of such a
 // value.
 func (r *Rotation) markWindows() {
-	taken := map[*ssa.Value]bool{}
+	r.stacks = map[*ssa.Value]int{}
 	for k := range r.ScanOuts {
 		s := &r.ScanOuts[k]
 		if s.Out == nil || s.Axis != 0 || !s.Result.Type.IsStatic() {
 			continue
 		}
 		v := alias.Shown(s.Result)
-		if v.Def == nil || taken[v] || alias.IsPointer(v) {
+		if _, taken := r.stacks[v]; taken || v.Def == nil || alias.IsPointer(v) {
 			continue
 		}
 		if _, ok := v.Type.ByteSize(); !ok {
 			continue
 		}
-		s.Window, s.Made, taken[v] = true, v, true
+		s.Window, s.Made, r.stacks[v] = true, v, k
 	}
 }
 
 // StackOf returns the scan output that a body value is written into, nil if none.
 func (r *Rotation) StackOf(v *ssa.Value) *ScanOut {
-	for k := range r.ScanOuts {
-		if s := &r.ScanOuts[k]; s.Window && s.Made == v {
-			return s
-		}
+	if k, ok := r.stacks[v]; ok {
+		return &r.ScanOuts[k]
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"slices"
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/inplace"
@@ -104,10 +103,12 @@ func carriedBlocks(rot *loops.Rotation) (params, made []*ssa.Value) {
 			add(s.Param, nil)
 		}
 	}
+	seen := make(map[*ssa.Value]bool, len(rot.Carries))
 	for _, c := range rot.Carries {
 		v := alias.Shown(c.Result)
-		if v.Def != nil && !alias.IsPointer(v) && rot.StackOf(v) == nil && !slices.Contains(made, v) {
+		if v.Def != nil && !alias.IsPointer(v) && rot.StackOf(v) == nil && !seen[v] {
 			add(c.Param, v)
+			seen[v] = len(made) > 0 && made[len(made)-1] == v
 		}
 	}
 	return params, made
