@@ -83,11 +83,13 @@ func (f *Folding) clash(x, y *Class, shift int64, except liveness.Set) bool {
 	if !f.times.meet(x.life, y.life, except) {
 		return false
 	}
-	for _, a := range x.held {
-		if !f.times.meet(a.life, y.life, except) {
+	for i := range x.held {
+		a := &x.held[i]
+		if a.at >= shift+y.Bytes || a.at+a.n <= shift || !f.times.meet(a.life, y.life, except) {
 			continue
 		}
-		for _, b := range y.held {
+		for j := range y.held {
+			b := &y.held[j]
 			at := b.at + shift
 			if at >= a.at+a.n || a.at >= at+b.n || f.same.agree(a.value, a.at, b.value, at) || f.times.exclusive(a.block, b.block) {
 				continue

@@ -92,7 +92,7 @@ func (f *Folding) foldConcats(t *liveness.Timeline, list []joined, prescribed []
 
 func (f *Folding) placeAll(uses []windowUse) (made int) {
 	for _, u := range uses {
-		if f.place(u) {
+		if f.ctx.Err() == nil && f.place(u) {
 			made++
 		}
 	}
@@ -109,7 +109,7 @@ func (f *Folding) placeLast(t *liveness.Timeline, uses []windowUse) (made int) {
 	sort.SliceStable(uses, func(i, j int) bool { return birth(t, uses[i].operand) > birth(t, uses[j].operand) })
 	for _, u := range uses {
 		before, mark := f.load.need(), f.mark()
-		if !f.place(u) {
+		if f.ctx.Err() != nil || !f.place(u) {
 			continue
 		}
 		if f.load.need().peak > before.peak {

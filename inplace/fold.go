@@ -248,11 +248,13 @@ func (f *Folding) rewind(mark int) {
 		if u.swapped {
 			shiftAll(y.held, -u.shift)
 		}
-		x.move(-u.moved)
-		x.Bytes, x.life = u.bytes, u.life
-		for _, v := range x.Vars[:u.vars] {
-			f.Offset[v] -= u.moved
+		if u.moved != 0 {
+			x.move(-u.moved)
+			for _, v := range x.Vars {
+				f.Offset[v] -= u.moved
+			}
 		}
+		x.Bytes, x.life = u.bytes, u.life
 		for _, v := range y.Vars {
 			f.Of[v] = u.from
 			f.Offset[v] -= u.shift

@@ -29,7 +29,10 @@ var Families = []Family{
 	{"concat", func(n int) *ssa.Graph { return joined(n, "Concat", ssa.IntAttr("axis", 0)) }},
 	{"split", split},
 	{"wide-join", func(n int) *ssa.Graph { return joined(min(n, wide), "Sum") }},
+	{"wide-concat", func(n int) *ssa.Graph { return joined(min(n, wide), "Concat", ssa.IntAttr("axis", 0)) }},
+	{"split-concat", splitConcat},
 	{"operands", operands},
+	{"products", products},
 	{"initializers", initializers},
 	{"names", names},
 	{"namesakes", namesakes},
@@ -44,6 +47,7 @@ var Families = []Family{
 	{"branch-results", branchResults},
 	{"unread-carried", func(n int) *ssa.Graph { return carried(n, false) }},
 	{"constant-carried", func(n int) *ssa.Graph { return carried(n, true) }},
+	{"wide-carried", wideCarried},
 	{"identical", identical},
 	{"identities", identities},
 	{"folded", folded},
@@ -132,6 +136,27 @@ func readers(n int) *ssa.Graph {
 func joined(n int, op string, attrs ...ssa.Attr) *ssa.Graph {
 	g := ssa.NewGraph(op)
 	g.Results = g.NewNode(op, fan(g, n), 1, attrs...).Out
+	return g
+}
+
+// splitConcat cuts one value into pieces and joins what is computed of each.
+func splitConcat(n int) *ssa.Graph {
+	g := split(min(n, wide))
+	g.Results = g.NewNode("Concat", g.Results, 1, ssa.IntAttr("axis", 0)).Out
+	return g
+}
+
+// products has n results, of which those that overwrite no operand and those that do take turns.
+func products(n int) *ssa.Graph {
+	g := ssa.NewGraph("products")
+	x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 4, 4))
+	for i := range n {
+		op, in := "Exp", []*ssa.Value{x}
+		if i%2 == 0 {
+			op, in = "MatMul", []*ssa.Value{x, x}
+		}
+		g.Results = append(g.Results, node(g, op, in...))
+	}
 	return g
 }
 
@@ -334,6 +359,18 @@ func carried(n int, constant bool) *ssa.Graph {
 	}
 	f.AddBody("body", b)
 	g.Results = f.Out[:1]
+	return g
+}
+
+// wideCarried is one loop of many carried values, all of which are read and each of which is computed from itself and another.
+func wideCarried(n int) *ssa.Graph {
+	g := carried(min(n, wide), false)
+	loop := g.Nodes[len(g.Nodes)-1]
+	b := loop.Bodies[0]
+	for i := range b.Results[1:] {
+		b.Results[1+i] = node(b, "Max", b.Params[2+i], b.Params[2+(i*7+1)%(len(b.Results)-1)])
+	}
+	g.Results = []*ssa.Value{node(g, "Sum", loop.Out...)}
 	return g
 }
 

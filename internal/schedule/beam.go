@@ -30,11 +30,11 @@ func beam(ctx context.Context, s *sim, width int, floor, steps int64) ([]int32, 
 			at := &layer[i]
 			s.reset(at.done)
 			base := len(s.trail)
-			s.safeMoves(max(at.price, floor))
+			s.safeMoves(ctx, max(at.price, floor), steps)
 			if len(s.trail) == len(s.m.nodes) {
 				return append(slices.Clone(at.trail), s.trail[base:]...), at.price
 			}
-			next = grow(s, at, base, next, seen)
+			next = grow(ctx, s, at, base, next, seen)
 		}
 		sort.SliceStable(next, func(i, j int) bool { return next[i].compare(next[j]) < 0 })
 		layer = next[:min(width, len(next))]
@@ -54,7 +54,7 @@ func walk(ctx context.Context, s *sim, floor, steps int64) ([]int32, int64) {
 	s.reset(nil)
 	price := floor
 	for ctx.Err() == nil && s.steps < steps {
-		s.safeMoves(price)
+		s.safeMoves(ctx, price, steps)
 		if len(s.trail) == len(s.m.nodes) {
 			return slices.Clone(s.trail), price
 		}
@@ -78,9 +78,12 @@ func walk(ctx context.Context, s *sim, floor, steps int64) ([]int32, int64) {
 
 // grow appends the states one node further than the one the simulation is in,
 // whose steps since at are s.trail[base:].
-func grow(s *sim, at *state, base int, next []state, seen map[string]int) []state {
+func grow(ctx context.Context, s *sim, at *state, base int, next []state, seen map[string]int) []state {
 	mark := len(s.trail)
 	for _, n := range s.readyNodes() {
+		if ctx.Err() != nil {
+			break
+		}
 		price := max(at.price, s.exec(n))
 		key := setKey(s.done)
 		k, old := seen[key]

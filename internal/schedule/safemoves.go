@@ -1,5 +1,7 @@
 package schedule
 
+import "context"
+
 // Safe moves. Let b be a bound that the best order is known to reach or exceed.
 // After the executed set S, let U be nodes that can run next in some order, every
 // step of which needs at most b, such that
@@ -33,11 +35,15 @@ package schedule
 // chainLimit bounds how far a chain is followed in search of its valley.
 const chainLimit = 64
 
-// safeMoves executes safe moves until there are none.
-func (s *sim) safeMoves(b int64) {
+// safeMoves executes safe moves until there are none, the context ends, or so many steps are done in all: behind each move,
+// all nodes that can run are tried again.
+func (s *sim) safeMoves(ctx context.Context, b, steps int64) {
 	for moved := true; moved; {
 		moved = false
 		s.eachReady(func(n int32) bool {
+			if s.steps > steps || ctx.Err() != nil {
+				return false
+			}
 			moved = s.valley(n, b)
 			return !moved // the set of ready nodes has changed
 		})

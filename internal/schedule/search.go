@@ -172,7 +172,7 @@ func (q *searcher) run(ctx context.Context, out *found, steps int64) {
 		q.best[setKey(at.done)] = math.MinInt64
 		s.reset(at.done)
 		from := len(s.trail)
-		s.safeMoves(out.bound)
+		s.safeMoves(ctx, out.bound, steps)
 		moves := slices.Clone(s.trail[from:])
 		if len(s.trail) == len(s.m.nodes) {
 			out.order, out.peak = append(q.order(k), moves...), at.price
@@ -185,16 +185,21 @@ func (q *searcher) run(ctx context.Context, out *found, steps int64) {
 			}
 			q.best[key] = math.MinInt64
 		}
-		q.branch(k, moves, out)
+		q.branch(ctx, k, moves, out)
 	}
-	out.bound = out.peak // nothing is left below
+	if ctx.Err() == nil {
+		out.bound = out.peak // nothing is left below
+	}
 }
 
 // branch queues what can run next in the state the simulation is in.
-func (q *searcher) branch(k int32, moves []int32, out *found) {
+func (q *searcher) branch(ctx context.Context, k int32, moves []int32, out *found) {
 	s := q.sim
 	base := len(s.trail)
 	for _, n := range s.readyNodes() {
+		if ctx.Err() != nil {
+			return
+		}
 		if price := max(s.exec(n), out.bound); price < out.peak {
 			q.add(k, price, append(moves[:len(moves):len(moves)], s.trail[base:]...))
 		}
