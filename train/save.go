@@ -13,9 +13,10 @@ import (
 
 // Weight is a copy of a weight as it is now, or of a statistic of a batch normalization.
 func (t *Trainer) Weight(name string) (*ndarray.Array, error) {
-	if t == nil || t.session == nil {
-		return nil, errors.New("the trainer was not made by New")
+	if err := t.enter(); err != nil {
+		return nil, err
 	}
+	defer t.leave()
 	if !slices.ContainsFunc(t.states, func(s state) bool { return s.name == name }) {
 		return nil, fmt.Errorf("no weight is called %q that steps change", name)
 	}
@@ -25,9 +26,10 @@ func (t *Trainer) Weight(name string) (*ndarray.Array, error) {
 // Model is the model with the weights as they are now, dropouts and batch normalizations in the form of inference. It shares what was not learned with the model given to [New].
 func (t *Trainer) Model() (_ *berth.Model, err error) {
 	defer rescue.Into(&err)
-	if t == nil || t.session == nil {
-		return nil, errors.New("the trainer was not made by New")
+	if err := t.enter(); err != nil {
+		return nil, err
 	}
+	defer t.leave()
 	now := map[string]*ssa.Constant{}
 	for _, s := range t.states {
 		if s.first == nil {
@@ -63,10 +65,12 @@ type Checkpoint struct {
 
 // Checkpoint copies the state of training.
 func (t *Trainer) Checkpoint() (_ *Checkpoint, err error) {
-	if t == nil || t.session == nil {
-		return nil, errors.New("the trainer was not made by New")
+	defer rescue.Into(&err)
+	if err := t.enter(); err != nil {
+		return nil, err
 	}
-	c := &Checkpoint{Steps: t.step, States: map[string]*ndarray.Array{}}
+	defer t.leave()
+	c := &Checkpoint{Steps: t.Steps(), States: map[string]*ndarray.Array{}}
 	for _, s := range t.states {
 		if c.States[s.name], err = t.session.Cache(s.name); err != nil {
 			return nil, err
@@ -76,9 +80,14 @@ func (t *Trainer) Checkpoint() (_ *Checkpoint, err error) {
 }
 
 // Restore goes back to a checkpoint of a trainer with the same model and options. Nothing changes if it does not fit.
-func (t *Trainer) Restore(c *Checkpoint) error {
-	if t == nil || t.session == nil || c == nil {
-		return errors.New("restoring needs a trainer made by New and a checkpoint")
+func (t *Trainer) Restore(c *Checkpoint) (err error) {
+	defer rescue.Into(&err)
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave()
+	if c == nil || c.Steps < 0 {
+		return errors.New("there is no checkpoint, or its number of steps is negative")
 	}
 	for _, s := range t.states {
 		a := c.States[s.name]
@@ -86,12 +95,15 @@ func (t *Trainer) Restore(c *Checkpoint) error {
 		if a == nil || a.DType != s.typ.DType || !slices.Equal(a.Shape, shape) {
 			return fmt.Errorf("the checkpoint has no %q of type %s", s.name, s.typ)
 		}
+		if err := a.Check(); err != nil {
+			return fmt.Errorf("the checkpoint's %q: %w", s.name, err)
+		}
 	}
 	for _, s := range t.states {
 		if err := t.session.SetCache(s.name, c.States[s.name]); err != nil {
 			return err
 		}
 	}
-	t.step = c.Steps
+	t.step.Store(int64(c.Steps))
 	return nil
 }

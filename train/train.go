@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/gradient"
@@ -41,8 +42,10 @@ type Options struct {
 	Compile []berth.Option
 }
 
-// Trainer changes the weights of a model step by step. It serves one call at a time.
+// Trainer changes the weights of a model step by step. It serves one call at a time; one that comes while another is in progress
+// is refused with [berth.ErrSessionInUse].
 type Trainer struct {
+	busy       atomic.Bool
 	model      *berth.Model
 	options    Options
 	program    *berth.Program
@@ -54,7 +57,7 @@ type Trainer struct {
 	constants  map[string]*ssa.Constant
 	kept       string // what a budget has kept
 	draws      bool   // whether the first scalar is the number of the step, for dropouts
-	step       int
+	step       atomic.Int64
 	args       []ndarray.Value // inputs, then the rate and the optimizer's scalars, then nil for states
 	scalars    []*ndarray.Array
 }
@@ -65,6 +68,19 @@ type state struct {
 	typ   ssa.Type
 	first *ssa.Constant // nil: zeros
 }
+
+// enter begins a call; leave ends it.
+func (t *Trainer) enter() error {
+	switch {
+	case t == nil || t.session == nil:
+		return errors.New("the trainer was not made by New")
+	case !t.busy.CompareAndSwap(false, true):
+		return berth.ErrSessionInUse
+	}
+	return nil
+}
+
+func (t *Trainer) leave() { t.busy.Store(false) }
 
 // New compiles the step. The model is not changed. The errors of derivatives are [*gradient.Error]; a name that is
 // no weight, an output that is not there and a loss of several elements are told by name.
@@ -547,18 +563,20 @@ func (t *Trainer) Kept() string {
 // from then on it goes on to its end. Should it fail there, further steps are refused with a [berth.TornError] until [Trainer.Restore].
 func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float64, err error) {
 	defer rescue.Into(&err)
-	if t == nil || t.session == nil {
-		return 0, errors.New("the trainer was not made by New")
+	if err := t.enter(); err != nil {
+		return 0, err
 	}
+	defer t.leave()
 	if len(inputs) != len(t.inputs) {
 		return 0, fmt.Errorf("a step takes %d inputs, got %d", len(t.inputs), len(inputs))
 	}
 	copy(t.args, inputs)
 	every := max(t.options.Accumulate, 1)
-	change := t.step/every + 1
+	step := int(t.step.Load())
+	change := step/every + 1
 	scalars := t.scalars
 	if t.draws {
-		scalars[0].SetInt(0, int64(t.step))
+		scalars[0].SetInt(0, int64(step))
 		scalars = scalars[1:]
 	}
 	var rate float64
@@ -571,7 +589,7 @@ func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float
 		scalars[1+i].SetFloat(0, t.options.Optimizer.scalar(i, change))
 	}
 	if every > 1 {
-		scalars[len(scalars)-1].SetFloat(0, float64(t.step%every/(every-1)))
+		scalars[len(scalars)-1].SetFloat(0, float64(step%every/(every-1)))
 	}
 	for i, a := range t.scalars {
 		t.args[len(inputs)+i] = a
@@ -580,34 +598,65 @@ func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float
 	if err != nil {
 		return 0, err
 	}
-	t.step++
+	t.step.Add(1)
 	return out[0].(*ndarray.Array).Float(0), nil
 }
 
 // Fit takes a step for each element of the data, which are inputs in the order of [Trainer.Inputs], and tells of the loss of
-// each. It ends with the data, with an error of the data, of a step or of each, or when the loss is no number.
-func (t *Trainer) Fit(ctx context.Context, data iter.Seq2[[]ndarray.Value, error], each func(step int, loss float64) error) error {
-	if data == nil {
+// each. It ends with the data, with an error of the data, of a step or of each, when the loss is no number, or with the context.
+func (t *Trainer) Fit(ctx context.Context, data iter.Seq2[[]ndarray.Value, error], each func(step int, loss float64) error) (err error) {
+	defer rescue.Into(&err)
+	switch {
+	case data == nil:
 		return errors.New("no data is given")
+	case ctx == nil:
+		return errors.New("training needs a context")
+	case ctx.Err() != nil:
+		return rescue.WithCause(ctx, ctx.Err())
 	}
-	for inputs, err := range data {
-		if err != nil {
-			return err
+	ended := false
+	defer func() { ended = true }()
+	wrong := reading(data, func(inputs []ndarray.Value, wrong error) bool {
+		if ended {
+			panic(errors.New("it goes on after it was told to end"))
 		}
-		loss, err := t.Step(ctx, inputs...)
-		if err != nil {
-			return err
+		if err = wrong; err == nil {
+			err = t.fit(ctx, inputs, each)
 		}
-		if math.IsNaN(loss) || math.IsInf(loss, 0) {
-			return fmt.Errorf("the loss of step %d is %g: lower the rate, or set ClipNorm", t.step, loss)
-		}
-		if each != nil {
-			if err := each(t.step, loss); err != nil {
-				return err
-			}
-		}
+		ended = err != nil
+		return !ended
+	})
+	switch {
+	case wrong != nil:
+		return errors.Join(err, wrong)
+	case err == nil:
+		err = rescue.WithCause(ctx, ctx.Err())
 	}
+	return err
+}
+
+// reading goes through data; a panic of it is its error.
+func reading(data iter.Seq2[[]ndarray.Value, error], yield func([]ndarray.Value, error) bool) (err error) {
+	defer rescue.Into(&err)
+	rescue.Call("the data given to Fit", func() { data(yield) })
 	return nil
+}
+
+// fit takes a step and tells of its loss.
+func (t *Trainer) fit(ctx context.Context, inputs []ndarray.Value, each func(step int, loss float64) error) (err error) {
+	defer rescue.Into(&err)
+	loss, err := t.Step(ctx, inputs...)
+	if err != nil {
+		return err
+	}
+	step := t.Steps()
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return fmt.Errorf("the loss of step %d is %g: lower the rate, or set ClipNorm", step, loss)
+	}
+	if each != nil {
+		rescue.Call("the function given to Fit", func() { err = each(step, loss) })
+	}
+	return err
 }
 
 // Steps is how many steps were taken.
@@ -615,5 +664,5 @@ func (t *Trainer) Steps() int {
 	if t == nil {
 		return 0
 	}
-	return t.step
+	return int(t.step.Load())
 }

@@ -1,0 +1,138 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/train"
+)
+
+// TestCallsAtOnce: of calls at the same time all but one are refused, and those that are not leave a trainer that has done whole steps.
+func TestCallsAtOnce(t *testing.T) {
+	tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError})
+	require.NoError(t, err)
+	x, want := waves(1, 5, 4, 3), waves(0.5, 6, 4, 2)
+	saved, err := tr.Checkpoint()
+	require.NoError(t, err)
+	calls := map[string]func() error{
+		"Step": func() error { _, err := tr.Step(t.Context(), x, want); return err },
+		"Fit":  func() error { return tr.Fit(t.Context(), repeated(2, nil, x, want), nil) },
+		"Restore": func() error {
+			return tr.Restore(saved)
+		},
+		"Checkpoint": func() error { _, err := tr.Checkpoint(); return err },
+		"Model":      func() error { _, err := tr.Model(); return err },
+		"Weight":     func() error { _, err := tr.Weight("w1"); tr.Steps(); return err },
+	}
+	var all sync.WaitGroup
+	for name, call := range calls {
+		all.Go(func() {
+			for range 50 {
+				if err := call(); err != nil {
+					assert.ErrorIs(t, err, berth.ErrSessionInUse, name)
+				}
+			}
+		})
+	}
+	all.Wait()
+	var within train.Options
+	within.Loss, within.Rate = train.MeanSquaredError, func(int) float64 {
+		for name, call := range calls {
+			assert.ErrorIs(t, call(), berth.ErrSessionInUse, name)
+		}
+		return 0.1
+	}
+	tr, err = train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), within)
+	require.NoError(t, err)
+	_, err = tr.Step(t.Context(), x, want)
+	require.NoError(t, err)
+	assert.Equal(t, 1, tr.Steps())
+}
+
+// TestRestoreRefuses: a checkpoint that is wrong in any state changes none.
+func TestRestoreRefuses(t *testing.T) {
+	tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError, Optimizer: optimizers["adam"]})
+	require.NoError(t, err)
+	_, err = tr.Step(t.Context(), waves(1, 5, 4, 3), waves(0.5, 6, 4, 2))
+	require.NoError(t, err)
+	before, err := tr.Checkpoint()
+	require.NoError(t, err)
+	for name := range before.States {
+		for what, damage := range map[string]func(a *ndarray.Array, c *train.Checkpoint){
+			"no data":        func(a *ndarray.Array, _ *train.Checkpoint) { a.Data = nil },
+			"too much data":  func(a *ndarray.Array, _ *train.Checkpoint) { a.Data = append(a.Data, 0) },
+			"another shape":  func(a *ndarray.Array, _ *train.Checkpoint) { a.Shape = append(a.Shape, 1) },
+			"another type":   func(a *ndarray.Array, _ *train.Checkpoint) { a.DType = ndarray.Int32 },
+			"none":           func(_ *ndarray.Array, c *train.Checkpoint) { c.States[name] = nil },
+			"negative steps": func(_ *ndarray.Array, c *train.Checkpoint) { c.Steps = -1 },
+		} {
+			c := &train.Checkpoint{Steps: 7, States: map[string]*ndarray.Array{}}
+			for n, a := range before.States {
+				c.States[n] = ndarray.Must(a.DType, a.Shape...)
+			}
+			damage(c.States[name], c)
+			require.Error(t, tr.Restore(c), "%s of %s", what, name)
+			after, err := tr.Checkpoint()
+			require.NoError(t, err)
+			require.Equal(t, before, after, "%s of %s", what, name)
+		}
+	}
+	assert.Error(t, tr.Restore(nil))
+}
+
+// TestFitEnds: what the caller's functions do wrong is an error of theirs, and a context that has ended is no success.
+func TestFitEnds(t *testing.T) {
+	x, want := waves(1, 5, 4, 3), waves(0.5, 6, 4, 2)
+	batch, broken := []ndarray.Value{x, want}, errors.New("broken")
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(broken)
+	for _, c := range []struct {
+		name  string
+		ctx   context.Context
+		data  func(yield func([]ndarray.Value, error) bool)
+		each  func(int, float64) error
+		of    string
+		is    error
+		steps int
+	}{
+		{"a panic of each", t.Context(), repeated(3, nil, batch...), func(int, float64) error { panic(broken) }, "the function given to Fit", broken, 1},
+		{"a panic of the data", t.Context(), func(func([]ndarray.Value, error) bool) { panic(broken) }, nil, "the data given to Fit", broken, 0},
+		{"data that goes on", t.Context(), func(yield func([]ndarray.Value, error) bool) {
+			for {
+				yield(batch, nil)
+			}
+		}, func(int, float64) error { return broken }, "the data given to Fit", broken, 1},
+		{"data that goes on behind an error of its own", t.Context(), func(yield func([]ndarray.Value, error) bool) {
+			for {
+				yield(nil, broken)
+			}
+		}, nil, "the data given to Fit", broken, 0},
+		{"no data", ended, repeated(0, nil), nil, "", broken, 0},
+		{"a context that has ended", ended, repeated(3, nil, batch...), nil, "", context.Canceled, 0},
+		{"no data at all", t.Context(), repeated(0, nil), nil, "", nil, 0},
+	} {
+		tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError})
+		require.NoError(t, err, c.name)
+		err = tr.Fit(c.ctx, c.data, c.each)
+		assert.ErrorIs(t, err, c.is, c.name)
+		var of *berth.PanicError
+		if errors.As(err, &of) {
+			assert.Equal(t, c.of, of.Of, c.name)
+		} else {
+			assert.Empty(t, c.of, c.name)
+		}
+		assert.Equal(t, c.steps, tr.Steps(), c.name)
+	}
+	tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError})
+	require.NoError(t, err)
+	var kept func([]ndarray.Value, error) bool
+	require.NoError(t, tr.Fit(t.Context(), func(yield func([]ndarray.Value, error) bool) { kept = yield }, nil))
+	assert.Panics(t, func() { kept(batch, nil) }, "behind the end")
+}
