@@ -3,22 +3,35 @@
 package emit
 
 import (
+	"compress/gzip"
 	_ "embed"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
-// functions holds, one by one, the functions that kernels call.
+// compressed holds, one by one, the functions that kernels call.
 //
-//go:generate go run ../../../../internal/tools/nvrtc functions.cu
-//go:embed functions.ptx
-var functions string
+//go:generate go run ../../../../internal/tools/nvrtc -gzip functions.cu
+//go:embed functions.ptx.gz
+var compressed string
+
+// functions is their text; a test compares it with that which was compressed.
+var functions = sync.OnceValue(func() string {
+	r, err := gzip.NewReader(strings.NewReader(compressed))
+	if err != nil {
+		return ""
+	}
+	text, _ := io.ReadAll(r)
+	return string(text)
+})
 
 // Name is the name of an emitted kernel, and Threads the size of its blocks.
 const (
@@ -281,20 +294,20 @@ func writeFunctions(s *strings.Builder, called map[string]bool) {
 
 // functionText is a function's definition; empty if there is none of the name.
 func functionText(name string) string {
-	start := strings.Index(functions, ".func  (.param .b32 func_retval0) "+name+"(")
+	start := strings.Index(functions(), ".func  (.param .b32 func_retval0) "+name+"(")
 	if start < 0 {
 		return ""
 	}
-	end := strings.Index(functions[start:], "\n}\n")
-	return functions[start : start+end+3]
+	end := strings.Index(functions()[start:], "\n}\n")
+	return functions()[start : start+end+3]
 }
 
 // tablesOf are the declarations of the tables in memory that a function reads.
 func tablesOf(text string) (out []string) {
 	const table = "__cudart_i2opi_f"
 	if strings.Contains(text, table) {
-		start := strings.Index(functions, ".global .align 4 .b8 "+table)
-		line, _, _ := strings.Cut(functions[start:], "\n")
+		start := strings.Index(functions(), ".global .align 4 .b8 "+table)
+		line, _, _ := strings.Cut(functions()[start:], "\n")
 		out = append(out, line)
 	}
 	return out

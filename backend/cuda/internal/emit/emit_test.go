@@ -220,6 +220,13 @@ func TestDrawn(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the golden file")
 
+// TestFunctions: what is compressed is the PTX that is committed.
+func TestFunctions(t *testing.T) {
+	want, err := os.ReadFile("functions.ptx")
+	require.NoError(t, err)
+	require.True(t, functions() == string(want), "functions.ptx.gz is not functions.ptx: go generate")
+}
+
 // TestGolden holds the texts of a kernel and of one with rows.
 func TestGolden(t *testing.T) {
 	const f = ndarray.Float32
