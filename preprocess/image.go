@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/image/draw"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -44,7 +45,8 @@ type Image struct {
 
 // ForInput is how an image becomes an input of a type: of rank 4 with 3 channels or 1, second or
 // last, or of rank 3 with 3 channels. Sizes that the type leaves open are those of the image.
-func ForInput(t ssa.Type) (Image, error) {
+func ForInput(t ssa.Type) (_ Image, err error) {
+	defer rescue.Into(&err)
 	none := func(why string) (Image, error) { return Image{}, fmt.Errorf("an image does not fit %s: %s", t, why) }
 	rank := t.Rank()
 	if t.Kind != ssa.KindTensor || rank != 3 && rank != 4 {
@@ -144,7 +146,8 @@ func (p Image) size(bounds image.Rectangle) (w, h int) {
 
 // Place says where an image with these bounds lies in the tensor. The error is that of
 // [Image.Tensor].
-func (p Image) Place(bounds image.Rectangle) (Placement, error) {
+func (p Image) Place(bounds image.Rectangle) (_ Placement, err error) {
+	defer rescue.Into(&err)
 	if err := p.check(); err != nil {
 		return Placement{}, err
 	}
@@ -185,10 +188,16 @@ var errEmpty = errors.New("the image is empty")
 
 // Tensor makes the tensor. Sizes are changed by bilinear interpolation, over all the pixels that
 // shrink into one.
-func (p Image) Tensor(img image.Image) (*ndarray.Array, error) {
+func (p Image) Tensor(img image.Image) (out *ndarray.Array, err error) {
+	defer rescue.Into(&err)
 	if err := p.check(); err != nil {
 		return nil, err
 	}
+	rescue.Call("the image", func() { out, err = p.tensor(img) })
+	return out, err
+}
+
+func (p Image) tensor(img image.Image) (*ndarray.Array, error) {
 	if img == nil || img.Bounds().Empty() {
 		return nil, errEmpty
 	}
@@ -212,15 +221,22 @@ func (p Image) Tensor(img image.Image) (*ndarray.Array, error) {
 }
 
 // workspace is how many bytes resizing takes: the canvas, and, where sizes differ, the image scaled in width by four numbers of 64
-// bits a pixel.
+// bits a pixel, and the weights of pixels along both sides.
 func (p Image) workspace(bounds image.Rectangle) int64 {
 	const canvasBytes, scaledBytes = 4, 32
 	w, h := p.size(bounds)
 	bytes := canvasBytes * saturated(w, h)
 	if from, to := p.parts(bounds); from.Size() != to.Size() {
-		bytes += scaledBytes * saturated(to.Dx(), from.Dy())
+		bytes += scaledBytes*saturated(to.Dx(), from.Dy()) + weightBytes(to.Dx(), from.Dx()) + weightBytes(to.Dy(), from.Dy())
 	}
 	return bytes
+}
+
+// weightBytes is how many bytes the weights take of which pixels along a side become which: a head for each that is made, and the pixels of
+// two widths of one, which are cut to whole ones.
+func weightBytes(to, from int) int64 {
+	const headBytes, weightBytes = 24, 16
+	return saturated(headBytes+2*weightBytes, to) + saturated(2*weightBytes, max(to, from))
 }
 
 // saturated is a product of sizes, at most 2⁵⁶.

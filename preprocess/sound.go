@@ -53,7 +53,8 @@ func (s *Sound) Mono() []float32 {
 // Tensor is the mean of the channels as an input of a type: one dimension is that of the samples,
 // all others are 1. A dimension that the type leaves open is as long as the sound, the last one
 // if there are several.
-func (s *Sound) Tensor(t ssa.Type) (*ndarray.Array, error) {
+func (s *Sound) Tensor(t ssa.Type) (_ *ndarray.Array, err error) {
+	defer rescue.Into(&err)
 	none := func(format string, args ...any) (*ndarray.Array, error) {
 		return nil, fmt.Errorf("sound does not fit %s: %s", t, fmt.Sprintf(format, args...))
 	}
