@@ -225,11 +225,14 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 	if _, err := schedule.Order(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, err
 	}
-	written, err := onnxexport.Opset(ctx, bound, c.maxOpset)
+	written, err := onnxexport.Opset(ctx, bound)
+	if err == nil && c.maxOpset > 0 && written.Version > c.maxOpset {
+		err = refuseOpset(ctx, bound, c.maxOpset, written)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if m.module.OpsetVersion("") < written.Version && c.maxOpset == 0 {
+	if own := m.module.OpsetVersion(""); own > 0 && own < written.Version && c.maxOpset == 0 {
 		r.Raised = raisedBy(written)
 	}
 	setOpset(bound, written.Version)
@@ -258,8 +261,25 @@ func limitOpset(ctx context.Context, m *ssa.Module, most int) (int, error) {
 	if own == 0 {
 		return 0, nil
 	}
-	written, err := onnxexport.Opset(ctx, m, 0)
+	written, err := onnxexport.Opset(ctx, m)
 	return written.Version, err
+}
+
+// refuseOpset is the error of a model that is written in an operator set above most. It names the first one in which it can be written.
+func refuseOpset(ctx context.Context, m *ssa.Module, most int, written onnxexport.Raised) error {
+	tried := *m
+	for v := most + 1; v < written.Version; v++ {
+		tried.Graph, _ = m.Graph.Clone()
+		setOpset(&tried, v)
+		if _, err := rewrite.Run(ctx, &tried, rewrite.Options{Only: []string{rewrite.Older.Name}, MaxOpset: v}); err != nil {
+			return err
+		}
+		if w, err := onnxexport.Opset(ctx, &tried); err != nil || w.Version <= v {
+			written.Version = v
+			break
+		}
+	}
+	return cmp.Or(ctx.Err(), written.Above(most))
 }
 
 // setOpset changes the version of the default operator set that a module imports.

@@ -440,8 +440,8 @@ func WithoutInPlace() Option { return func(c *config) { c.noInPlace = true } }
 func WithoutViews() Option { return func(c *config) { c.copyViews = true } }
 
 // WithMaxOpset sets the newest version of the default operator set that an optimized model may import: rewriting uses
-// operators up to that version, and where the model imports a newer one, its nodes are written in that one. If a node has
-// no such form, [Model.Optimize] fails with an [*ExportError]. The default is the version the model imports.
+// operators up to that version, and where the model imports a newer one, its nodes are written in that one; with package
+// ops/all linked, those without such a form by their formulas. If a node has neither, [Model.Optimize] fails with an [*ExportError]. The default is the version the model imports.
 func WithMaxOpset(v int) Option { return func(c *config) { c.maxOpset = v } }
 
 // WithUnrolledLoops lets [Model.Optimize] write out loops of a known number of

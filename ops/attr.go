@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -214,7 +215,7 @@ func valueOf(n *ssa.Node, name string, kind ssa.AttrKind) *ssa.Attr {
 	return &absent
 }
 
-// given reports whether a node has an attribute whose value is not the default.
+// given reports whether a node has an attribute whose value is not the default, as dilations of 1 are.
 func given(n *ssa.Node, name string) bool {
 	a := n.Attr(name)
 	o := Of(n)
@@ -222,7 +223,7 @@ func given(n *ssa.Node, name string) bool {
 		return a != nil
 	}
 	s := o.Attr(name, n.Version)
-	return s != nil && !a.EqualValue(s.Default)
+	return s != nil && !a.EqualValue(s.Default) && !(name == "dilations" && !slices.ContainsFunc(a.Ints, func(k int64) bool { return k != 1 }))
 }
 
 // SameAttrs reports whether two nodes of one operator have equal attributes, where an

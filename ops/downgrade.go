@@ -54,7 +54,7 @@ func DowngradeTo(g *ssa.Graph, n *ssa.Node, version int) (err error) {
 		}
 	}
 	if n.Version = version; form > version {
-		return fmt.Errorf("operator set %d has no form of it; %d has", version, form)
+		return fmt.Errorf("operator set %d has no form of it", version)
 	}
 	setNewDefaults(n, version)
 	return Of(n).CheckAttrs(n)
@@ -116,6 +116,7 @@ func FitsIn(n *ssa.Node, version int) (fits bool) {
 			in[i] = g.AddConst(v.Name, v.Const)
 		default:
 			in[i] = g.AddParam(v.Name, v.Type)
+			in[i].Content = v.Content
 		}
 	}
 	m := g.NewNode(n.Op, in, len(n.Out), n.Attrs...)

@@ -100,14 +100,17 @@ func (c *opsetChoice) lower(ctx context.Context, g *ssa.Graph) (raised bool, err
 	return raised, err
 }
 
-// lowerNode writes one node in the version chosen, or raises that to the node's own.
+// lowerNode writes one node in the version chosen, or raises that to the first one after it that has a form of the node.
 func (c *opsetChoice) lowerNode(g *ssa.Graph, n *ssa.Node, oldest int) (raised bool) {
 	if _, known := c.version[n.Domain]; !known {
 		c.need(n.Domain, oldest, n.String())
 	}
-	domain, name := n.Domain, n.String()
+	domain, name, first := n.Domain, n.String(), c.version[n.Domain]+1
+	for first < oldest && !ops.FitsIn(n, first) {
+		first++
+	}
 	if why := ops.DowngradeTo(g, n, c.version[domain]); why != nil {
-		c.need(domain, oldest, name)
+		c.need(domain, first, name)
 		c.why[domain] = why
 		return true
 	}
@@ -168,25 +171,25 @@ type Raised struct {
 	Why     error  // may be nil
 }
 
-// Opset returns the version of the default operator set in which a module is written. Above
-// most, unless that is 0, the error names the node.
-func Opset(ctx context.Context, m *ssa.Module, most int) (Raised, error) {
+// Opset returns the version of the default operator set in which a module is written.
+func Opset(ctx context.Context, m *ssa.Module) (r Raised, err error) {
 	_, c, err := chooseOpsets(ctx, m)
 	if err != nil {
-		return Raised{}, err
+		return r, err
 	}
-	r := Raised{Version: c.version[""]}
-	if own := m.OpsetVersion(""); own > 0 && r.Version > own {
+	if r.Version = c.version[""]; r.Version > m.OpsetVersion("") {
 		r.Node, r.Why = c.by[""], c.why[""]
 	}
-	if most <= 0 || r.Version <= most {
-		return r, nil
-	}
+	return r, nil
+}
+
+// Above is the error of a module that needs a version above most.
+func (r Raised) Above(most int) error {
 	reason := fmt.Sprintf("needs version %d of the operator set, at most %d is allowed", r.Version, most)
-	if c.why[""] != nil {
-		reason += ": " + c.why[""].Error()
+	if r.Why != nil {
+		reason += ": " + r.Why.Error()
 	}
-	return r, &ExportError{Node: c.by[""], Reason: reason, Remedy: fmt.Sprintf("allow version %d", r.Version), Err: c.why[""]}
+	return &ExportError{Node: r.Node, Reason: reason, Remedy: fmt.Sprintf("allow version %d", r.Version), Err: r.Why}
 }
 
 func (c *opsetChoice) conflict(domain, what string) error {

@@ -1,5 +1,7 @@
 package rewrite
 
+import "slices"
+
 // simplify are the passes that make a graph smaller; they run until nothing changes.
 // Folding makes captures constant, so these are sunk again in every round.
 var simplify = []*Pass{SinkConstants, ShapeFold, Targets, ShapeVectors, Fold, Identity, Views, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Unroll, Inline, LoopInvariant, Dead}
@@ -14,7 +16,7 @@ var Portable = List{
 	KeepUnfit:     true,
 	CommonKernels: true,
 	Stages: []Stage{
-		{Name: "simplify", Repeat: true, Passes: simplify},
+		{Name: "simplify", Repeat: true, Passes: append(slices.Clone(simplify), Older)},
 		{Name: "prologue", Repeat: true, Passes: prologue},
 		{Name: "finish", Passes: []*Pass{HoistConstants}},
 	},

@@ -42,10 +42,39 @@ func Expand(on func(o *ops.Op) bool, body func(n *ssa.Node) (*ssa.Graph, error))
 	Lower.rules = append(Lower.rules, rule{"an operator that the program defines -> its nodes", on, func(c *Context, n *ssa.Node) bool {
 		g, err := body(n)
 		if err == nil {
-			c.substitute(n, c.splice(n, g, slices.DeleteFunc(slices.Clone(n.In), func(v *ssa.Value) bool { return v == nil })))
+			c.substitute(n, c.splice(n, g, present(n)))
 		}
 		return err == nil
 	}})
+}
+
+// Older replaces operators that are newer than the operator set the model may use by nodes of older ones.
+//
+//	SequenceMap(s)   as [Lower] does
+//	Gelu(x)          0.5 · x · (1 + Erf(x/√2))
+var Older = &Pass{
+	Name: "older", Doc: "operators newer than the operator set the model may use -> older ones", Required: true,
+	rules: []rule{{"SequenceMap -> Loop", named("SequenceMap"), func(c *Context, n *ssa.Node) bool { return !c.allows(n) && lowerSequenceMap(c, n) }}},
+}
+
+// WriteOlder makes Older replace nodes of further operators by the nodes of a graph in a version of the default operator set, whose
+// parameters are the operands that are there. Nodes for which there is no graph stay.
+func WriteOlder(on func(o *ops.Op) bool, body func(n *ssa.Node, version int) *ssa.Graph) {
+	Older.rules = append(Older.rules, rule{"an operator -> its formula in older operators", on, func(c *Context, n *ssa.Node) bool {
+		if c.allows(n) {
+			return false
+		}
+		g := body(n, c.opts.MaxOpset)
+		if g != nil {
+			c.substitute(n, c.splice(n, g, present(n)))
+		}
+		return g != nil
+	}})
+}
+
+// present lists the operands that are there.
+func present(n *ssa.Node) []*ssa.Value {
+	return slices.DeleteFunc(slices.Clone(n.In), func(v *ssa.Value) bool { return v == nil })
 }
 
 // lowerSequenceMap turns the body into a Loop's: its parameters for members of

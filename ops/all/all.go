@@ -1,10 +1,11 @@
-// Package all links every operator that berth has, and the lowering of every domain
-// that it lowers:
+// Package all links every operator that berth has, the lowering of every domain
+// that it lowers, and what writes operators in older operator sets:
 //
 //	import _ "github.com/berth-onnx/berth/ops/all"
 package all
 
 import (
+	_ "github.com/berth-onnx/berth/internal/older"
 	_ "github.com/berth-onnx/berth/onnximport/nchwc"
 	_ "github.com/berth-onnx/berth/ops/image"
 	_ "github.com/berth-onnx/berth/ops/rare"

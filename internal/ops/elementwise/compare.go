@@ -32,10 +32,21 @@ var (
 	relGreaterOrEqual = relation{gt: true, eq: true}
 )
 
-// comparison fills in what the comparisons have in common.
-func comparison(name string, since int, doc string, r relation, form func(*ssa.Node) int) ops.Op {
-	o := broadcasting(binaryOp(name, since, doc, func(c *ops.Call) { evalComparison(c, r) }, nil, form)).But(ops.ZeroSignIgnored)
+// comparison fills in what the comparisons have in common. Types that were there from the first version on are first.
+func comparison(name string, since int, doc string, r relation, first kit.TypeSet, later ...kit.TypeStep) ops.Op {
+	form := func(version int) func(*ssa.Node) int {
+		return kit.FormBy(append([]kit.TypeStep{kit.From(version, first)}, later...)...)
+	}
+	o := broadcasting(binaryOp(name, since, doc, func(c *ops.Call) { evalComparison(c, r) }, nil, form(7))).But(ops.ZeroSignIgnored)
 	o.Infer = kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferTruth(n, compareContent(r)) })
+	o.Downgrades[0].Form = form(1)
+	return o
+}
+
+// orEqual is a comparison that operator set 12 brought.
+func orEqual(name, doc string, r relation) ops.Op {
+	o := comparison(name, 16, doc, r, 0, kit.From(12, kit.FloatTypes|kit.IntegerTypes), kit.From(16, kit.AnyType))
+	o.Upgrades, o.Downgrades = nil, nil
 	return o
 }
 
@@ -69,18 +80,17 @@ func compare[T cmp.Ordered](c *ops.Call, out, a, b *ndarray.Array, x, y []T, r r
 
 // Equal is elementwise equality: https://onnx.ai/onnx/operators/onnx__Equal.html
 // NaN equals nothing.
-var Equal = comparison("Equal", 19, "C = A == B", relEqual, kit.FormBy(
-	kit.From(7, kit.BoolType|kit.TypesOf(ndarray.Int32, ndarray.Int64)), kit.From(11, kit.FloatTypes|kit.IntegerTypes),
-	kit.From(13, kit.BfloatType), kit.From(19, kit.StringType))).But(ops.Commutative)
+var Equal = comparison("Equal", 19, "C = A == B", relEqual, kit.BoolType|kit.TypesOf(ndarray.Int32, ndarray.Int64),
+	kit.From(11, kit.FloatTypes|kit.IntegerTypes), kit.From(13, kit.BfloatType), kit.From(19, kit.StringType)).But(ops.Commutative)
 
 // Less is elementwise less-than: https://onnx.ai/onnx/operators/onnx__Less.html
-var Less = comparison("Less", 13, "C = A < B", relLess, kit.FormBy(kit.From(7, kit.FloatTypes), kit.From(9, kit.IntegerTypes), kit.From(13, kit.AnyType)))
+var Less = comparison("Less", 13, "C = A < B", relLess, kit.FloatTypes, kit.From(9, kit.IntegerTypes), kit.From(13, kit.AnyType))
 
 // Greater is elementwise greater-than: https://onnx.ai/onnx/operators/onnx__Greater.html
-var Greater = comparison("Greater", 13, "C = A > B", relGreater, kit.FormBy(kit.From(7, kit.FloatTypes), kit.From(9, kit.IntegerTypes), kit.From(13, kit.AnyType)))
+var Greater = comparison("Greater", 13, "C = A > B", relGreater, kit.FloatTypes, kit.From(9, kit.IntegerTypes), kit.From(13, kit.AnyType))
 
 // LessOrEqual is elementwise at-most: https://onnx.ai/onnx/operators/onnx__LessOrEqual.html
-var LessOrEqual = comparison("LessOrEqual", 16, "C = A <= B", relLessOrEqual, kit.FormBy(kit.From(12, kit.FloatTypes|kit.IntegerTypes), kit.From(16, kit.AnyType)))
+var LessOrEqual = orEqual("LessOrEqual", "C = A <= B", relLessOrEqual)
 
 // GreaterOrEqual is elementwise at-least: https://onnx.ai/onnx/operators/onnx__GreaterOrEqual.html
-var GreaterOrEqual = comparison("GreaterOrEqual", 16, "C = A >= B", relGreaterOrEqual, kit.FormBy(kit.From(12, kit.FloatTypes|kit.IntegerTypes), kit.From(16, kit.AnyType)))
+var GreaterOrEqual = orEqual("GreaterOrEqual", "C = A >= B", relGreaterOrEqual)
