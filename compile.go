@@ -200,10 +200,12 @@ func (c *config) fusing() (fuse.Fuser, func(n *ssa.Node) bool, error) {
 	return nil, nil, err
 }
 
-// fresh is a copy of a graph that is not changed any more. The original's nodes and values lie in larger pieces of memory,
+// fresh is a graph that is not changed any more, or a copy of it. Nodes and values lie in larger pieces of memory,
 // among those that rewriting removed; a program keeps none of them, nor the constants that they read.
 func fresh(ctx context.Context, g *ssa.Graph) (*ssa.Graph, error) {
-	g.Compact()
+	if !g.Compact() {
+		return g, ctx.Err()
+	}
 	g, _, err := g.CloneContext(ctx)
 	return g, err
 }

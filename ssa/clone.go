@@ -29,7 +29,7 @@ type cloner struct {
 }
 
 func (c *cloner) graph(g *Graph) (copied *Graph, mapping []*Value) {
-	m := &Graph{Name: g.Name, Doc: g.Doc, nextN: g.nextN}
+	m := &Graph{Name: g.Name, Doc: g.Doc, nextN: g.nextN, made: len(g.Nodes) + len(g.values)}
 	m.values = make([]*Value, len(g.values))
 	for i, v := range g.values {
 		w := c.values.New()

@@ -4,8 +4,9 @@ import "slices"
 
 // Compact drops dead values (results of removed nodes, constants that are not read)
 // from a graph and its bodies and renumbers values and nodes densely, in their
-// present order of ids. Side tables made before are void.
-func (g *Graph) Compact() {
+// present order of ids. Side tables made before are void. It reports whether memory that the graph
+// keeps still has nodes or values that it made and has no more.
+func (g *Graph) Compact() (keeps bool) {
 	g.Walk(func(b *Graph) {
 		b.compactValues()
 		byID := slices.Clone(b.Nodes)
@@ -14,7 +15,9 @@ func (g *Graph) Compact() {
 			n.ID = i
 		}
 		b.nextN = len(byID)
+		keeps = keeps || b.made != len(b.Nodes)+len(b.values)
 	})
+	return keeps
 }
 
 func (g *Graph) compactValues() {

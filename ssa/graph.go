@@ -82,6 +82,7 @@ type Graph struct {
 
 	values []*Value
 	nextN  int
+	made   int // nodes and values so far
 	mem    memory
 	index  atomic.Pointer[resultIndex] // of Results, if they are many
 }
@@ -185,6 +186,7 @@ func (g *Graph) Values() []*Value { return g.values }
 
 func (g *Graph) newValue(name string, t Type) *Value {
 	v := g.mem.values.New()
+	g.made++
 	v.ID, v.Name, v.Type = len(g.values), name, t
 	g.values = append(g.values, v)
 	return v
@@ -250,6 +252,7 @@ func (g *Graph) makeNode(op string, in []*Value, numOut int, attrs []Attr) *Node
 	n.ID, n.Op, n.Attrs = g.nextN, op, g.mem.attrs.Copy(attrs)
 	n.In, n.at, n.Out = g.mem.lists.Make(len(in))[:0], g.mem.at.Make(len(in))[:0], g.mem.lists.Make(max(numOut, 1))[:0]
 	g.nextN++
+	g.made++
 	for _, v := range in {
 		if v != nil && v.uses == nil {
 			v.uses = g.mem.uses.Make(1)[:0]

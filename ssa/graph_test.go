@@ -138,7 +138,12 @@ func TestCompact(t *testing.T) {
 	g.Results = g.Results[1:]
 	g.RemoveNodes(func(n *Node) bool { return n.Op != "Neg" })
 	text := g.String()
-	g.Compact()
+	assert.True(t, g.Compact(), "dropped nodes lie beside those that stay")
+	assert.True(t, g.Compact(), "and stay there")
+	copied, _ := g.Clone()
+	assert.False(t, copied.Compact(), "a copy is made of what is left")
+	copied.AddConst("another", ScalarConst[float32](1))
+	assert.True(t, copied.Compact())
 	require.NoError(t, Check(g))
 	assert.Equal(t, text, g.String())
 	assert.Equal(t, 2, g.NumValues())

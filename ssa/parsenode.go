@@ -18,6 +18,7 @@ func (p *parser) node(sc *scope, depth int) {
 	p.want("=")
 	n := &Node{ID: sc.g.nextN}
 	sc.g.nextN++
+	sc.g.made++
 	n.Opaque = p.try("opaque")
 	p.operator(n)
 	p.want("(")
