@@ -35,10 +35,10 @@ func (p *prep) windowOf(kernel, in, out []int) (w window, ok bool) {
 	if w.rank < 1 || w.rank > 3 || len(in) != w.rank || len(out) != w.rank {
 		return w, false
 	}
-	stride, ok1 := p.list("strides", w.rank, 1)
-	dilation, ok2 := p.list("dilations", w.rank, 1)
-	pads, ok3 := p.list("pads", 2*w.rank, 0)
-	if !ok1 || !ok2 || !ok3 {
+	var strides, dilations [3]int
+	var padding [6]int
+	stride, dilation, pads := strides[:w.rank], dilations[:w.rank], padding[:2*w.rank]
+	if !p.list("strides", stride, 1) || !p.list("dilations", dilation, 1) || !p.list("pads", pads, 0) {
 		return w, false
 	}
 	w.ceil = ops.Int(p.node, "ceil_mode") != 0
@@ -85,17 +85,16 @@ func (w *window) idle(d int) bool {
 	return w.in[d] == 1 && w.out[d] == 1 && w.kernel[d] == 1 && w.begin[d] == 0 && w.end[d] == 0
 }
 
-// list reads a list attribute of n numbers, def each if it is absent.
-func (p *prep) list(name string, n, def int) ([]int, bool) {
+// list reads a list attribute of so many numbers, def each if it is absent; false if it has another number of them.
+func (p *prep) list(name string, out []int, def int) bool {
 	given := ops.Ints(p.node, name)
-	if len(given) == 0 {
-		return slices.Repeat([]int{def}, n), true
+	for i := range out {
+		out[i] = def
+		if i < len(given) {
+			out[i] = int(given[i])
+		}
 	}
-	out := make([]int, len(given))
-	for i, v := range given {
-		out[i] = int(v)
-	}
-	return out, len(out) == n
+	return len(given) == 0 || len(given) == len(out)
 }
 
 // extent is the span of the window along dimension d.

@@ -62,7 +62,8 @@ func prepareConvTranspose(p *prep) (ops.Kernel, error) {
 // to the full result.
 func (p *prep) transposedWindow(kernel, x, y []int) (window, bool) {
 	w, ok := p.windowOf(kernel, y, x)
-	extra, ok2 := p.list("output_padding", w.rank, 0)
+	extra := make([]int, w.rank)
+	ok2 := p.list("output_padding", extra, 0)
 	mode := ops.Str(p.node, "auto_pad")
 	if !ok || !ok2 {
 		return w, false

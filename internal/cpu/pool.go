@@ -27,7 +27,8 @@ func (p *prep) poolWindow() (window, bool) {
 	if !out.present || len(x.shape) < 3 || len(out.shape) != len(x.shape) {
 		return window{}, false
 	}
-	kernel, ok := p.list("kernel_shape", len(x.shape)-2, 0)
+	kernel := make([]int, len(x.shape)-2)
+	ok := p.list("kernel_shape", kernel, 0)
 	if !ok {
 		return window{}, false
 	}

@@ -25,19 +25,27 @@ import (
 //
 // Weights are safe for concurrent use.
 type Weights struct {
-	mu   sync.Mutex
-	made map[weightKey]*weight
-	next int // number of entries at which collected ones are removed
+	mu    sync.Mutex
+	made  map[weightKey]weight
+	forms map[weightForm]*weightForm // of the keys: a model has few
+	next  int                        // number of entries at which collected ones are removed
 }
 
 // NewWeights returns an empty store.
-func NewWeights() *Weights { return &Weights{made: map[weightKey]*weight{}} }
+func NewWeights() *Weights {
+	return &Weights{made: map[weightKey]weight{}, forms: map[weightForm]*weightForm{}}
+}
 
-// weightKey is a constant, the arrangement of its elements, and the layout they get.
+// weightForm is the arrangement of a constant's elements, and the layout they get.
+type weightForm struct {
+	taken  arrangement
+	layout gemm.Layout
+}
+
+// weightKey is a constant and its form, which is one of the store.
 type weightKey struct {
 	constant ssa.Identity
-	taken    arrangement
-	layout   gemm.Layout
+	form     *weightForm
 }
 
 // arrangement is how a layout's rows and columns are found in a constant.
@@ -54,51 +62,61 @@ type arrangement struct {
 	signed bool
 }
 
-// weight is an entry. While it is being packed, done is open.
+// weight is an entry.
 type weight struct {
-	done   chan struct{}
-	packed weak.Pointer[gemm.Packed]
+	packed  weak.Pointer[gemm.Packed]
+	packing bool
+	done    chan struct{} // what calls wait for that find it being packed; nil until the first does
 }
 
-// of returns what was packed before under a key, or packs it. A call that finds the
-// key being packed waits, until its context ends.
-func (w *Weights) of(ctx context.Context, key weightKey, pack func() (*gemm.Packed, error)) (*gemm.Packed, error) {
+// of returns what was packed before in a form, or packs it. A call that finds it
+// being packed waits, until its context ends.
+func (w *Weights) of(ctx context.Context, id ssa.Identity, form weightForm, pack func() (*gemm.Packed, error)) (*gemm.Packed, error) {
 	for {
-		p, e := w.claim(key)
+		p, key, done := w.claim(id, form)
 		switch {
 		case p != nil:
 			return p, nil
-		case e == nil:
+		case done == nil:
 			return w.fill(key, pack)
 		}
 		select {
-		case <-e.done:
+		case <-done:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// claim returns what is packed, or the entry that is being packed; neither if the
+// claim returns what is packed, or a channel that is closed when packing ends; neither if the
 // caller must pack it.
-func (w *Weights) claim(key weightKey) (*gemm.Packed, *weight) {
+func (w *Weights) claim(id ssa.Identity, form weightForm) (*gemm.Packed, weightKey, chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if e := w.made[key]; e != nil {
-		select {
-		case <-e.done:
-			if p := e.packed.Value(); p != nil {
-				return p, nil
-			}
-		default:
-			return nil, e
-		}
-	}
 	if len(w.made) >= max(w.next, 64) {
 		w.sweep()
 	}
-	w.made[key] = &weight{done: make(chan struct{})}
-	return nil, nil
+	f := w.forms[form]
+	if f == nil {
+		f = &weightForm{form.taken, form.layout}
+		w.forms[form] = f
+	}
+	key := weightKey{id, f}
+	e, found := w.made[key]
+	if e.packing {
+		if e.done == nil {
+			e.done = make(chan struct{})
+			w.made[key] = e
+		}
+		return nil, key, e.done
+	}
+	if found {
+		if p := e.packed.Value(); p != nil {
+			return p, key, nil
+		}
+	}
+	w.made[key] = weight{packing: true}
+	return nil, key, nil
 }
 
 // fill packs a claimed key.
@@ -106,29 +124,31 @@ func (w *Weights) fill(key weightKey, pack func() (*gemm.Packed, error)) (p *gem
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		e := w.made[key]
+		done := w.made[key].done
 		if err != nil || p == nil { // a cancelled packing leaves half of it
 			delete(w.made, key)
 		} else {
-			e.packed = weak.Make(p)
+			w.made[key] = weight{packed: weak.Make(p)}
 		}
-		close(e.done)
+		if done != nil {
+			close(done)
+		}
 	}()
 	return pack()
 }
 
-// sweep removes entries whose packed weights no kernel holds.
+// sweep removes entries whose packed weights no kernel holds, and forms without entries.
 func (w *Weights) sweep() {
 	for k, e := range w.made {
-		select {
-		case <-e.done:
-			if e.packed.Value() == nil {
-				delete(w.made, k)
-			}
-		default:
+		if !e.packing && e.packed.Value() == nil {
+			delete(w.made, k)
 		}
 	}
 	w.next = 2 * len(w.made)
+	clear(w.forms)
+	for k := range w.made {
+		w.forms[*k.form] = k.form
+	}
 }
 
 // Bytes returns the memory of the packed weights that kernels hold, by layout.
@@ -137,12 +157,8 @@ func (w *Weights) Bytes() map[string]int64 {
 	defer w.mu.Unlock()
 	out := map[string]int64{}
 	for k, e := range w.made {
-		select {
-		case <-e.done:
-			if p := e.packed.Value(); p != nil {
-				out[k.layout.Kind] += int64(p.Bytes())
-			}
-		default:
+		if p := e.packed.Value(); !e.packing && p != nil {
+			out[k.form.layout.Kind] += int64(p.Bytes())
 		}
 	}
 	return out
@@ -156,7 +172,7 @@ func (p *prep) pack(i int, layout gemm.Layout, taken arrangement, f func(c *ssa.
 	if err != nil {
 		return nil, err
 	}
-	packed, err := p.weights.of(p.ctx, weightKey{id, taken, layout}, func() (*gemm.Packed, error) {
+	packed, err := p.weights.of(p.ctx, id, weightForm{taken, layout}, func() (*gemm.Packed, error) {
 		defer c.Release()
 		return f(c)
 	})

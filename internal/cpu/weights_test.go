@@ -72,7 +72,7 @@ func randomWeights(r *rand.Rand, shape ...int) *ssa.Constant {
 // who waits stops when its context ends.
 func TestWeightsArePackedOnce(t *testing.T) {
 	w := NewWeights()
-	key := weightKey{layout: gemm.Layout{Kind: "test"}}
+	form := weightForm{layout: gemm.Layout{Kind: "test"}}
 	begun, end := make(chan struct{}), make(chan struct{})
 	var packed atomic.Int32
 	pack := func() (*gemm.Packed, error) {
@@ -85,7 +85,7 @@ func TestWeightsArePackedOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	var got [4]*gemm.Packed
 	ask := func(i int) {
-		p, err := w.of(t.Context(), key, pack)
+		p, err := w.of(t.Context(), ssa.Identity{}, form, pack)
 		assert.NoError(t, err)
 		got[i] = p
 	}
@@ -96,7 +96,7 @@ func TestWeightsArePackedOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := w.of(ctx, key, pack)
+	_, err := w.of(ctx, ssa.Identity{}, form, pack)
 	require.ErrorIs(t, err, context.Canceled)
 	close(end)
 	wg.Wait()
@@ -104,9 +104,9 @@ func TestWeightsArePackedOnce(t *testing.T) {
 	for _, p := range got {
 		assert.Same(t, got[0], p)
 	}
-	_, err = w.of(t.Context(), weightKey{}, func() (*gemm.Packed, error) { return nil, errors.New("no") })
+	_, err = w.of(t.Context(), ssa.Identity{}, weightForm{}, func() (*gemm.Packed, error) { return nil, errors.New("no") })
 	require.Error(t, err)
-	p, err := w.of(t.Context(), weightKey{}, pack)
+	p, err := w.of(t.Context(), ssa.Identity{}, weightForm{}, pack)
 	require.NoError(t, err, "a failure is not kept")
 	assert.NotNil(t, p)
 }

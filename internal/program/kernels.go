@@ -52,13 +52,13 @@ type kernels struct {
 }
 
 // prepared is a kernel for one kind of node; nil means the reference kernel. It may be
-// read once done is closed.
+// read once bytes is set.
 type prepared struct {
 	backend.Prepared
-	outs  []arrayType // of the results
-	done  chan struct{}
-	bytes int64
-	used  atomic.Int64 // the last lookup
+	outs  []arrayType   // of the results
+	done  chan struct{} // what calls wait for that find it being prepared; nil until the first does
+	bytes int64         // 0 while it is being prepared
+	used  atomic.Int64  // the last lookup
 }
 
 // threadsOf is how many of some threads the kernel may use.
@@ -84,12 +84,15 @@ func newKernels(o Options) *kernels {
 // being prepared wait for it, or until their context ends. Where f fails, no entry is kept.
 func (k *kernels) get(ctx context.Context, key string, f func(p *prepared) error) (*prepared, error) {
 	for {
-		p, mine := k.claim(key)
-		if mine {
+		p, mine, done := k.claim(key)
+		switch {
+		case mine:
 			return p, k.fill(key, p, f)
+		case done == nil:
+			return p, nil
 		}
 		select {
-		case <-p.done:
+		case <-done:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -99,17 +102,23 @@ func (k *kernels) get(ctx context.Context, key string, f func(p *prepared) error
 	}
 }
 
-// claim returns the entry of a key; mine says that it is new, and the caller's to fill.
-func (k *kernels) claim(key string) (p *prepared, mine bool) {
+// claim returns the entry of a key; mine says that it is new, and the caller's to fill. Of an entry that is being prepared, done
+// is closed when that ends.
+func (k *kernels) claim(key string) (p *prepared, mine bool, done chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p = k.made[key]
 	if p == nil {
-		p, mine = &prepared{done: make(chan struct{})}, true
+		p, mine = new(prepared), true
 		k.made[key] = p
+	} else if p.bytes == 0 && p.done == nil {
+		p.done = make(chan struct{})
 	}
 	p.used.Store(k.clock.Add(1))
-	return p, mine
+	if p.bytes == 0 {
+		done = p.done
+	}
+	return p, mine, done
 }
 
 // use says that an entry is used without a lookup.
@@ -131,7 +140,9 @@ func (k *kernels) fill(key string, p *prepared, f func(p *prepared) error) error
 			k.bytes += p.bytes
 			k.trim()
 		}
-		close(p.done)
+		if p.done != nil {
+			close(p.done)
+		}
 	}()
 	err = f(p)
 	return err
@@ -166,14 +177,15 @@ func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
 	if !ok {
 		key = fmt.Appendf(nil, "%p", n)
 	}
-	for _, v := range slices.Concat(n.In, n.Out) {
-		key = append(key, 0xff)
-		if v != nil {
-			shape, _ := v.Type.Static()
-			key = appendType(key, v.Type.DType, shape)
-			key = binary.AppendUvarint(key, uint64(len(v.Content)))
-			for _, d := range v.Content {
-				key = appendTexts(key, d.String())
+	for _, values := range [...][]*ssa.Value{n.In, n.Out} {
+		for _, v := range values {
+			key = append(key, 0xff)
+			if v != nil {
+				key = appendDims(key, v.Type)
+				key = binary.AppendUvarint(key, uint64(len(v.Content)))
+				for _, d := range v.Content {
+					key = appendTexts(key, d.String())
+				}
 			}
 		}
 	}
@@ -191,6 +203,9 @@ func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
 // ended is the error that ends compiling or a run when a backend refuses a node: that of the
 // context, of memory that its kernel does not get, or one that is final.
 func ended(ctx context.Context, err error) error {
+	if err == nil {
+		return ctx.Err()
+	}
 	if full := (*ops.MemoryError)(nil); errors.As(err, &full) {
 		return err
 	}
@@ -328,6 +343,16 @@ func appendTexts(key []byte, texts ...string) []byte {
 func appendConst(key []byte, c *ssa.Constant, memory ndarray.Budget) ([]byte, bool) {
 	id, err := c.Identity(memory)
 	return id.Append(appendType(key, c.DType(), c.Shape())), err == nil
+}
+
+// appendDims is appendType for a static type.
+func appendDims(key []byte, t ssa.Type) []byte {
+	key = append(key, byte(t.DType), byte(len(t.Shape)))
+	for _, d := range t.Shape {
+		n, _ := d.Const()
+		key = binary.AppendUvarint(key, uint64(n))
+	}
+	return key
 }
 
 // appendType encodes an element type and a shape.

@@ -47,8 +47,11 @@ func foldKnownParams(c *Context, g *ssa.Graph) {
 
 // knownContent returns the constant that v always is, nil if it is not known.
 func knownContent(v *ssa.Value) *ssa.Constant {
+	if v.Content == nil || v.Type.DType != ndarray.Int64 && v.Type.DType != ndarray.Int32 {
+		return nil
+	}
 	shape, ok := v.Type.Static()
-	if !ok || v.Content == nil || len(shape) > 1 || v.Type.DType != ndarray.Int64 && v.Type.DType != ndarray.Int32 {
+	if !ok || len(shape) > 1 {
 		return nil
 	}
 	a, err := ndarray.New(v.Type.DType, shape...)

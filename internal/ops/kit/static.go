@@ -9,18 +9,31 @@ import (
 // size, with elements of a fixed width, and describe accepts them.
 func StaticOperands[T any](values []*ssa.Value, describe func(v *ssa.Value, shape []int, n int) (T, bool)) ([]T, bool) {
 	out := make([]T, len(values))
+	dims := 0
+	for _, v := range values {
+		if v != nil {
+			dims += len(v.Type.Shape)
+		}
+	}
+	all := make([]int, 0, dims) // the shapes of all values
 	for i, v := range values {
 		if v == nil {
 			continue
 		}
-		shape, ok := v.Type.Static()
-		if !ok || v.Type.DType == ndarray.String || v.Type.DType == ndarray.Undefined {
+		if !v.Type.IsStatic() || v.Type.DType == ndarray.String || v.Type.DType == ndarray.Undefined {
 			return nil, false
 		}
+		from := len(all)
+		for _, d := range v.Type.Shape {
+			k, _ := d.Const()
+			all = append(all, int(k))
+		}
+		shape := all[from:len(all):len(all)]
 		n, err := ndarray.NumElems(shape)
 		if err != nil {
 			return nil, false
 		}
+		var ok bool
 		if out[i], ok = describe(v, shape, n); !ok {
 			return nil, false
 		}

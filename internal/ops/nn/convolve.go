@@ -129,7 +129,7 @@ func inferConvAt(n *ssa.Node, xi, wi, first int, dt ndarray.DType) []ops.Inferre
 	out[0] = x.Shape[0]
 	if kernel := inferKernel(n, w, rank-2); kernel != nil {
 		win := kit.Try(WindowOf(n, kernel))
-		copy(out[first:], win.outDims(x.Shape[first:first+rank-2]))
+		win.outDims(out[first:], x.Shape[first:first+rank-2])
 	}
 	return ops.One(ssa.TensorOf(dt, out...))
 }

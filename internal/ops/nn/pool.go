@@ -100,7 +100,7 @@ func InferPoolAt(n *ssa.Node, first int) []ops.Inferred {
 	out := make([]ssa.Dim, len(kernel)+2)
 	if x.Ranked {
 		copy(out, x.Shape)
-		copy(out[first:], win.outDims(x.Shape[first:first+len(kernel)]))
+		win.outDims(out[first:], x.Shape[first:first+len(kernel)])
 	}
 	return ops.One(ssa.TensorOf(x.DType, out...))
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -36,19 +35,19 @@ type Window struct {
 func WindowOf(n *ssa.Node, kernel []int) (w Window, err error) {
 	r := len(kernel)
 	w = Window{kernel: kernel, auto: ops.Str(n, "auto_pad"), ceil: ops.Int(n, "ceil_mode") != 0, pool: strings.HasSuffix(n.Op, "Pool")}
-	if w.strides, err = smallInts(n, "strides", r, 1); err != nil {
+	all := make([]int, 4*r)
+	w.strides, w.dilations, w.begin, w.end = all[:r:r], all[r:2*r:2*r], all[2*r:3*r:3*r], all[3*r:]
+	if err = readSmallInts(w.strides, n, "strides", 1); err != nil {
 		return w, err
 	}
-	if w.dilations, err = smallInts(n, "dilations", r, 1); err != nil {
+	if err = readSmallInts(w.dilations, n, "dilations", 1); err != nil {
 		return w, err
 	}
-	pads := make([]int, 2*r)
 	if w.auto == "NOTSET" || w.auto == "" {
-		if pads, err = smallInts(n, "pads", 2*r, 0); err != nil {
+		if err = readSmallInts(all[2*r:], n, "pads", 0); err != nil {
 			return w, err
 		}
 	}
-	w.begin, w.end = pads[:r:r], pads[r:]
 	for i, k := range kernel {
 		if k < 1 || k > math.MaxInt32 {
 			return w, fmt.Errorf("kernel dimension %d is %d", i, k)
@@ -62,21 +61,29 @@ func WindowOf(n *ssa.Node, kernel []int) (w Window, err error) {
 
 // smallInts reads a list attribute of r numbers of 32 bits, def each if absent.
 func smallInts(n *ssa.Node, name string, r, def int) ([]int, error) {
+	out := make([]int, r)
+	return out, readSmallInts(out, n, name, def)
+}
+
+// readSmallInts is smallInts for numbers that have their place.
+func readSmallInts(out []int, n *ssa.Node, name string, def int) error {
 	list := ops.Ints(n, name)
 	if len(list) == 0 {
-		return slices.Repeat([]int{def}, r), nil
+		for i := range out {
+			out[i] = def
+		}
+		return nil
 	}
-	if len(list) != r {
-		return nil, fmt.Errorf("attribute %s has %d elements, expected %d", name, len(list), r)
+	if len(list) != len(out) {
+		return fmt.Errorf("attribute %s has %d elements, expected %d", name, len(list), len(out))
 	}
-	out := make([]int, r)
 	for i, v := range list {
 		if v != int64(int32(v)) {
-			return nil, fmt.Errorf("attribute %s has the element %d", name, v)
+			return fmt.Errorf("attribute %s has the element %d", name, v)
 		}
 		out[i] = int(v)
 	}
-	return out, nil
+	return nil
 }
 
 // KernelAttr reads kernel_shape; nil if the node has none.
@@ -123,16 +130,14 @@ func (w *Window) outDim(i int, in ssa.Dim) ssa.Dim {
 	return span.CeilDiv(s).AddN(1).Min(in.AddN(int64(w.begin[i])).CeilDiv(s))
 }
 
-// outDims is outDim for every dimension; a size that can not be is unknown.
-func (w *Window) outDims(in []ssa.Dim) []ssa.Dim {
-	out := make([]ssa.Dim, len(in))
+// outDims sets out to outDim of every dimension; a size that can not be is unknown.
+func (w *Window) outDims(out, in []ssa.Dim) {
 	for i, d := range in {
 		out[i] = w.outDim(i, d)
 		if k, ok := out[i].Const(); ok && k < 0 {
 			out[i] = ssa.Dim{}
 		}
 	}
-	return out
 }
 
 // Bind fixes the spatial input sizes: it sets Out, and the padding of SAME modes.
