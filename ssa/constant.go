@@ -273,10 +273,11 @@ func (c *Constant) array(b ndarray.Budget) (*ndarray.Array, error) {
 		load = c.fill
 	}
 	a, err := load(b)
-	if full := (*sysmem.Error)(nil); errors.As(err, &full) {
-		return nil, err // another time there may be memory
-	}
-	if err == nil && !a.Aligned() {
+	if err != nil {
+		if full := (*sysmem.Error)(nil); errors.As(err, &full) {
+			return nil, err // another time there may be memory
+		}
+	} else if !a.Aligned() {
 		a = a.Clone()
 	}
 	c.arr, c.err = a, err

@@ -105,7 +105,7 @@ func (x *group) blockCost() float64 {
 
 // copied is the cost of operands that have to be written out for each block.
 func (x *group) copied() (cost float64) {
-	operands := x.operands()
+	operands := x.reads
 	shapes := make([][]int, len(operands))
 	for i, v := range operands {
 		s, ok := v.Type.Static()

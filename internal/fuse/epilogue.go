@@ -108,7 +108,7 @@ func (c *chains) next(v *ssa.Value) *member {
 func (x *group) epilogue(n *ssa.Node) *ssa.Node {
 	y := n.Out[0]
 	operands := []*ssa.Value{y}
-	for _, v := range x.operands() {
+	for _, v := range x.operandsOf(x.members) {
 		if v != y {
 			operands = append(operands, v)
 		}

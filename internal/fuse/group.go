@@ -16,6 +16,7 @@ type group struct {
 	members []*member
 	shape   []ssa.Dim
 	inner   int
+	reads   []*ssa.Value // what operandsOf says of its members in the graph that it was found in
 }
 
 // Limits of a group: what it reads and computes at a time should stay in the first caches.
@@ -77,7 +78,9 @@ func (f *finder) place(m *member) {
 	}
 	if f.of[m.node.ID] == nil {
 		m.row = false
-		f.of[m.node.ID] = &group{members: []*member{m}, shape: m.shape, inner: m.inner}
+		x := &group{members: []*member{m}, shape: m.shape, inner: m.inner}
+		x.reads = x.operandsOf(x.members)
+		f.of[m.node.ID] = x
 	}
 }
 
@@ -88,11 +91,11 @@ func (f *finder) join(x *group, m *member) {
 		return
 	}
 	m.row = isRow
-	y := &group{append(slices.Clone(x.members), m), x.shape, max(x.inner, m.inner)}
-	if !y.isSmall() {
+	reads := x.withOperandsOf(m, x.reads[:len(x.reads):len(x.reads)])
+	if len(x.members) == maxMembers || len(reads) > maxOperands {
 		return
 	}
-	*x = *y
+	x.members, x.reads, x.inner = append(x.members, m), reads, max(x.inner, m.inner)
 	f.of[m.node.ID] = x
 }
 
@@ -103,8 +106,9 @@ func (f *finder) merge(x, other *group, m *member) {
 	}
 	all := append(slices.Clone(x.members), other.members...)
 	slices.SortFunc(all, func(a, b *member) int { return f.pos[a.node.ID] - f.pos[b.node.ID] })
-	y := &group{all, x.shape, max(x.inner, other.inner)}
-	if m.row || !y.isSmall() || other.readsDropped(m) || !other.areOutside(m.rowArguments()) {
+	y := &group{members: all, shape: x.shape, inner: max(x.inner, other.inner)}
+	y.reads = y.operandsOf(all)
+	if m.row || len(all) > maxMembers || len(y.reads) > maxOperands || other.readsDropped(m) || !other.areOutside(m.rowArguments()) {
 		return
 	}
 	*x = *y
@@ -165,7 +169,7 @@ func (x *group) areOutside(list []*ssa.Value) bool {
 // one element in a row, or all.
 func (x *group) isWhole() bool {
 	var types []ssa.Type
-	for _, v := range x.operands() {
+	for _, v := range x.reads {
 		if !x.isRowOperand(v) && !x.coversRow(v) {
 			return false
 		}
@@ -238,16 +242,22 @@ func (x *group) stored(g *ssa.Graph) (out []*ssa.Value) {
 	return out
 }
 
-// operands lists the values that the group reads and does not write into the program, each once.
-func (x *group) operands() (out []*ssa.Value) {
-	for _, m := range x.members {
-		for _, v := range m.in {
-			if v != nil && x.isOutside(v) && !x.isImmediate(v) && !slices.Contains(out, v) {
-				out = append(out, v)
-			}
-		}
+// operandsOf lists the values that members of the group read and that it does not write into the program, each once.
+func (x *group) operandsOf(members []*member) (out []*ssa.Value) {
+	for _, m := range members {
+		out = x.withOperandsOf(m, out)
 	}
 	return out
+}
+
+// withOperandsOf appends what a node reads and a list does not have.
+func (x *group) withOperandsOf(m *member, list []*ssa.Value) []*ssa.Value {
+	for _, v := range m.in {
+		if v != nil && x.isOutside(v) && !x.isImmediate(v) && !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 // isImmediate reports a number that is written into the program: one whose dimensions do not
@@ -259,10 +269,6 @@ func (x *group) isImmediate(v *ssa.Value) bool {
 // isLarge reports as many members as a group must have.
 func (x *group) isLarge(o *Options) bool {
 	return len(x.members) > 1 || o.Singles && x.members[0].inner == 0
-}
-
-func (x *group) isSmall() bool {
-	return len(x.members) <= maxMembers && len(x.operands()) <= maxOperands
 }
 
 // program writes the group as a tile program over its operands that stores some values.
@@ -366,7 +372,7 @@ func (x *group) names(to []ssa.NodeName) []ssa.NodeName {
 
 // node makes the node of the group, at the end of a graph, and lets all readers of its values read that.
 func (x *group) node(g *ssa.Graph) *ssa.Node {
-	operands, stored := x.operands(), x.stored(g)
+	operands, stored := x.operandsOf(x.members), x.stored(g) // those of now: groups before it have their values read elsewhere
 	names := x.names(nil)
 	n := g.NewNode(fused.Name, operands, len(stored), fused.Attr(x.program(operands, stored)))
 	n.Domain, n.Name, n.Doc, n.Sources = fused.Domain, x.last().Name, x.last().Doc, names

@@ -172,7 +172,10 @@ func combine(c *Context, n *ssa.Node, a, b *ssa.Value, ok func(dt ndarray.DType,
 	if errX != nil || errY != nil {
 		return nil
 	}
-	r, err := c.pairwise(n, x, y)
+	if f := plainPairs(n, x, y); f != nil {
+		return c.combinePlain(f, x, y, ok)
+	}
+	r, err := c.evaluated(n, x, y)
 	if err != nil {
 		c.failIfFull(err)
 		return nil
@@ -187,25 +190,40 @@ func combine(c *Context, n *ssa.Node, a, b *ssa.Value, ok func(dt ndarray.DType,
 	return packed(r)
 }
 
-// pairwise evaluates an operator on two arrays. Sums and products of float32 arrays of one shape, which long chains have by the
-// thousand, are made without the interpreter, in the same arithmetic.
-func (c *Context) pairwise(n *ssa.Node, x, y *ndarray.Array) (*ndarray.Array, error) {
-	sum := is(n, "Add")
-	if (sum || is(n, "Mul")) && x.DType == ndarray.Float32 && y.DType == ndarray.Float32 && slices.Equal(x.Shape, y.Shape) {
-		r, err := ndarray.NewIn(ndarray.BudgetOf(c.ctx), ndarray.Float32, x.Shape...)
-		if err != nil {
-			return nil, err
-		}
-		a, b, out := ndarray.Slice[float32](x), ndarray.Slice[float32](y), ndarray.Slice[float32](r)
-		for i := range out {
-			if sum {
-				out[i] = float32(float64(a[i]) + float64(b[i]))
-			} else {
-				out[i] = float32(float64(a[i]) * float64(b[i]))
-			}
-		}
-		return r, nil
+// plainPairs is an operator of pairs of elements: of sums and products of float32 arrays of one shape, which long chains have by
+// the thousand. They are made without the interpreter, in the same arithmetic.
+func plainPairs(n *ssa.Node, x, y *ndarray.Array) func(a, b float32) float32 {
+	switch {
+	case x.DType != ndarray.Float32 || y.DType != ndarray.Float32 || !slices.Equal(x.Shape, y.Shape):
+	case is(n, "Add"):
+		return func(a, b float32) float32 { return float32(float64(a) + float64(b)) }
+	case is(n, "Mul"):
+		return func(a, b float32) float32 { return float32(float64(a) * float64(b)) }
 	}
+	return nil
+}
+
+// combinePlain is combine for such an operator. Most pairs that are refused are so by their first elements.
+func (c *Context) combinePlain(f func(a, b float32) float32, x, y *ndarray.Array, ok func(dt ndarray.DType, a, b, r float64) bool) *ssa.Constant {
+	a, b := ndarray.Slice[float32](x), ndarray.Slice[float32](y)
+	for i := range a {
+		if !ok(ndarray.Float32, float64(a[i]), float64(b[i]), float64(f(a[i], b[i]))) {
+			return nil
+		}
+	}
+	r, err := c.array(ndarray.Float32, x.Shape...)
+	if err != nil {
+		return nil
+	}
+	out := ndarray.Slice[float32](r)
+	for i := range out {
+		out[i] = f(a[i], b[i])
+	}
+	return packed(r)
+}
+
+// evaluated is the result of an operator on two arrays.
+func (c *Context) evaluated(n *ssa.Node, x, y *ndarray.Array) (*ndarray.Array, error) {
 	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, Memory: ndarray.BudgetOf(c.ctx), In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
 	if err := ops.Eval(call); err != nil {
 		return nil, err

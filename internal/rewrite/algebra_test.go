@@ -109,8 +109,8 @@ func TestFuse(t *testing.T) {
 	})
 }
 
-// TestPairwise compares sums and products that are made without the interpreter with those that it makes, bit for bit.
-func TestPairwise(t *testing.T) {
+// TestPlainPairs compares sums and products that are made without the interpreter with those that it makes, bit for bit.
+func TestPlainPairs(t *testing.T) {
 	nan := math.Float32frombits(0x7fc12345)
 	inf, tiny := float32(math.Inf(1)), math.Float32frombits(3)
 	vs := []float32{0, float32(math.Copysign(0, -1)), 1, -1.5, 1e-30, 3e38, -3e38, tiny, -tiny, inf, -inf, nan, 1 + 1.0/(1<<23), 1.0 / 3}
@@ -124,8 +124,14 @@ func TestPairwise(t *testing.T) {
 	for _, op := range []string{"Add", "Mul"} {
 		g, err := ssa.ParseGraph(`graph "g" { in %x: float32[14,14] in %y: float32[14,14] %z = ` + op + `(%x, %y) out %z }`)
 		require.NoError(t, err)
-		got, err := (&Context{ctx: t.Context()}).pairwise(g.Nodes[0], x, y)
+		c := &Context{ctx: t.Context()}
+		asked := 0
+		made := c.combinePlain(plainPairs(g.Nodes[0], x, y), x, y, func(ndarray.DType, float64, float64, float64) bool { asked++; return true })
+		assert.Equal(t, x.Len(), asked)
+		got, err := made.Array()
 		require.NoError(t, err)
+		assert.Nil(t, c.combinePlain(plainPairs(g.Nodes[0], x, y), x, y, func(ndarray.DType, float64, float64, float64) bool { asked--; return asked > 100 }), "a refused pair")
+		assert.Equal(t, 100, asked, "ends it")
 		call := &ops.Call{Ctx: t.Context(), Node: g.Nodes[0], Threads: 1, In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
 		require.NoError(t, ops.Eval(call))
 		want := call.Out[0].(*ndarray.Array)

@@ -86,6 +86,17 @@ func element(v *ssa.Value) *ndarray.Array {
 	if v.Const.Len() > limit {
 		return nil
 	}
+	if v.Const.DType() != ndarray.String { // no copy where they are not aligned
+		data, err := v.Const.Bytes(0)
+		if err != nil {
+			return nil
+		}
+		e := uniform(&ndarray.Array{DType: v.Const.DType(), Shape: v.Const.Shape(), Data: data})
+		if e != nil && !e.Aligned() {
+			e = e.Clone()
+		}
+		return e
+	}
 	a, err := v.Const.Array()
 	if err != nil {
 		return nil
