@@ -1,7 +1,5 @@
 package ssa
 
-import "slices"
-
 // Compact drops dead values (results of removed nodes, constants that are not read)
 // from a graph and its bodies and renumbers values and nodes densely, in their
 // present order of ids. Side tables made before are void. It reports whether memory that the graph
@@ -9,12 +7,17 @@ import "slices"
 func (g *Graph) Compact() (keeps bool) {
 	g.Walk(func(b *Graph) {
 		b.compactValues()
-		byID := slices.Clone(b.Nodes)
-		slices.SortFunc(byID, func(m, n *Node) int { return m.ID - n.ID })
-		for i, n := range byID {
-			n.ID = i
+		byID := make([]*Node, b.nextN)
+		for _, n := range b.Nodes {
+			byID[n.ID] = n
 		}
-		b.nextN = len(byID)
+		b.nextN = 0
+		for _, n := range byID {
+			if n != nil {
+				n.ID = b.nextN
+				b.nextN++
+			}
+		}
 		keeps = keeps || b.made != len(b.Nodes)+len(b.values)
 	})
 	return keeps

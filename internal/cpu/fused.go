@@ -178,10 +178,11 @@ type variant struct {
 	sources    []source
 	values     []int // source of each value of the program
 	steps      []groupStep
-	moving     []int // sources that are parts of operands and results
-	copies     []int // sources that are copied from operands before the steps
-	staged     []int // by result: the source that is copied into its window after the steps, or -1
-	scratch    int   // bytes of workspace of the kernels
+	instrs     []*tile.Instr // of the steps, while they are prepared
+	moving     []int         // sources that are parts of operands and results
+	copies     []int         // sources that are copied from operands before the steps
+	staged     []int         // by result: the source that is copied into its window after the steps, or -1
+	scratch    int           // bytes of workspace of the kernels
 	scratchAt  int
 }
 
@@ -233,6 +234,7 @@ func (g *fusedGroup) variant(p *prep, isLast bool) (*variant, error) {
 		return nil, nil
 	}
 	v.values, v.staged = make([]int, g.p.NumValues()), slices.Repeat([]int{-1}, len(g.placed))
+	v.sources, v.steps, v.instrs = make([]source, 0, len(v.values)), make([]groupStep, 0, len(g.p.Instrs)), make([]*tile.Instr, 0, len(g.p.Instrs))
 	for o := range g.p.Operands {
 		v.values[o] = len(v.sources)
 		v.sources = append(v.sources, v.operand(o))
@@ -245,6 +247,7 @@ func (g *fusedGroup) variant(p *prep, isLast bool) (*variant, error) {
 			return nil, err
 		}
 	}
+	v.instrs = nil
 	for i := range v.sources {
 		s := &v.sources[i]
 		if s.kind == inOperand || s.kind == inResult {
@@ -367,7 +370,7 @@ func (v *variant) instr(p *prep, i int) error {
 	}
 	out.setShape(v)
 	v.sources = append(v.sources, out)
-	s := groupStep{out: v.values[at]}
+	s := groupStep{out: v.values[at], args: make([]int, 0, len(x.Args))}
 	for k, a := range x.Args {
 		if a == tile.None {
 			s.args = append(s.args, -1)
@@ -375,11 +378,37 @@ func (v *variant) instr(p *prep, i int) error {
 		}
 		s.args = append(s.args, v.argument(x, k, v.values[a]))
 	}
-	if err := v.prepare(p, x, &s); err != nil {
+	if same := v.like(x, &s); same != nil {
+		args, out := s.args, s.out
+		s = *same
+		s.args, s.out = args, out
+	} else if err := v.prepare(p, x, &s); err != nil {
 		return err
 	}
-	v.steps = append(v.steps, s)
+	v.steps, v.instrs = append(v.steps, s), append(v.instrs, x)
 	return nil
+}
+
+// like is an earlier step whose kernel does the same for operands and results of the same types, nil if there is none.
+func (v *variant) like(x *tile.Instr, s *groupStep) *groupStep {
+	for i, y := range v.instrs {
+		t := &v.steps[i]
+		if x.Op == y.Op && x.DType == y.DType && x.Row == y.Row && x.Func == y.Func && slices.Equal(x.Params, y.Params) &&
+			v.sources[s.out].isLike(&v.sources[t.out]) && slices.EqualFunc(s.args, t.args, v.areLike) {
+			return t
+		}
+	}
+	return nil
+}
+
+// areLike reports that kernels can not tell two sources apart, -1 for absent ones.
+func (v *variant) areLike(a, b int) bool {
+	return a == b || a >= 0 && b >= 0 && v.sources[a].isLike(&v.sources[b])
+}
+
+// isLike reports that kernels for two sources of a variant are the same.
+func (s *source) isLike(t *source) bool {
+	return s.dt == t.dt && s.spread == t.spread && slices.Equal(s.shape, t.shape) && s.number == t.number
 }
 
 // argument is the source that an instruction reads argument k from: functions of one operand

@@ -161,6 +161,7 @@ type compiler struct {
 
 	ids   slab.Of[int] // what lists of slots are cut from
 	bytes slab.Of[int64]
+	dims  slab.Of[int]
 }
 
 // Workspaces are the bytes of workspace that kernels of the backend need for nodes of

@@ -65,7 +65,13 @@ func (c *compiler) addSlot(v *ssa.Value, kind SlotKind, levels []int) int {
 	s := Slot{Value: v, Kind: kind, Const: v.Const}
 	if n, ok := v.Type.ByteSize(); ok {
 		s.Static, s.DType, s.Bytes = true, v.Type.DType, n
-		s.Shape, _ = v.Type.Static()
+		if s.Shape = c.dims.Make(len(v.Type.Shape)); s.Shape == nil {
+			s.Shape = []int{}
+		}
+		for i, d := range v.Type.Shape {
+			k, _ := d.Const()
+			s.Shape[i] = int(k)
+		}
 	}
 	if kind == SlotArena {
 		pl := c.p.Timeline.PlacesOf(v)

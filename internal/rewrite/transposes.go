@@ -103,7 +103,7 @@ func swapped(in []*ssa.Value, old, v *ssa.Value) []*ssa.Value {
 func joinTransposes(c *Context, n *ssa.Node) bool {
 	var p []int64
 	count, concat := 0, is(n, "Concat")
-	in := slices.Clone(n.In)
+	var in []*ssa.Value
 	for i, v := range n.In {
 		if !concat && isElement(v, n.Out[0].Type.Rank()) {
 			continue
@@ -111,6 +111,9 @@ func joinTransposes(c *Context, n *ssa.Node) bool {
 		t := def(v, "Transpose")
 		if t == nil || !c.only(v, n) || permOf(t) == nil || p != nil && !slices.Equal(p, permOf(t)) {
 			return false
+		}
+		if in == nil {
+			in = slices.Clone(n.In)
 		}
 		p, in[i] = permOf(t), t.In[0]
 		count++
