@@ -162,8 +162,34 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 		fmt.Fprintln(errOut, "berth:", a.whyEnded())
 		return exitFailed
 	}
-	fmt.Fprintln(errOut, "berth:", plain(err.Error()))
+	fmt.Fprintln(errOut, "berth:", plain(textOf(err)))
 	return codeOf(err)
+}
+
+// optionFlags are the flags that become options of the library.
+var optionFlags = map[string]string{"WithBackend": "--backend", "WithBound": "--bound", "WithDim": "--dim", "WithLimits": "--limit", "WithMaxMemory": "--max-memory",
+	"WithMaxOpset": "--max-opset", "WithPlanner": "--planner", "WithSchedule": "--schedule", "WithShape": "--shape", "WithThreads": "--threads", "WithChannelBlock": "--channel-block"}
+
+// flagOf is the flag by which an option was set that the library refuses, "" for other errors.
+func flagOf(err error) string {
+	var option *berth.OptionError
+	if !errors.As(err, &option) {
+		return ""
+	}
+	return optionFlags[option.Option]
+}
+
+// textOf says what is wrong with an option by its flag.
+func textOf(err error) string {
+	flag := flagOf(err)
+	if flag == "" {
+		return err.Error()
+	}
+	var option *berth.OptionError
+	errors.As(err, &option)
+	said := *option
+	said.Option = flag
+	return strings.Replace(err.Error(), option.Error(), strings.Replace(said.Error(), flag+"("+option.Got+")", flag+" "+option.Got, 1), 1)
 }
 
 func (a *app) execute(ctx context.Context, args []string) (err error) {
@@ -196,6 +222,8 @@ func codeOf(err error) int {
 	switch {
 	case errors.As(err, &e):
 		return e.code
+	case flagOf(err) != "":
+		return exitUsage
 	case errors.As(err, &imp), errors.As(err, &exp), errors.Is(err, ops.ErrUnsupported):
 		return exitModel
 	}

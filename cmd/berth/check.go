@@ -247,7 +247,7 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 	v.mask(got, want)
 	differences, largest := v.differences(got, want), largestOf(got, want)
 	if !v.scaled {
-		v.res.MaxDiff = max(v.res.MaxDiff, largest)
+		v.res.MaxDiff = max(v.res.MaxDiff, number(largest))
 	}
 	if len(differences) == 0 {
 		v.consider(in, made, written, inRounding(got, want))
@@ -257,7 +257,7 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 		return err
 	}
 	v.res.differed = true
-	v.res.MaxDiff = max(v.res.MaxDiff, largest)
+	v.res.MaxDiff = max(v.res.MaxDiff, number(largest))
 	for _, d := range differences {
 		v.a.note("berth: %s", d)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -49,10 +50,16 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tol
 	if err := cmp.Or(a.checkModels([]string{pathA, pathB}, ma, mb), a.checkSeed(ma, have)); err != nil {
 		return err
 	}
-	optsA, optsB := append(slices.Clip(opts), berth.WithBackend("reference"), berth.WithoutPasses()), append(slices.Clip(opts), exact)
-	if pathA != pathB { // without passes, so that as many values as possible have their names
-		optsB[len(opts)] = berth.WithoutPasses()
+	open, err := a.openIn(pathB, mb, ma)
+	if err != nil {
+		return err
 	}
+	shared := opts[:len(opts)-len(a.dims)] // a.options has those of dimensions last
+	optsA, optsB := append(slices.Clip(opts), berth.WithBackend("reference"), berth.WithoutPasses()), append(slices.Clip(shared), exact)
+	if pathA != pathB { // without passes, so that as many values as possible have their names
+		optsB[len(shared)] = berth.WithoutPasses()
+	}
+	optsB = append(optsB, dimOptions(open)...)
 	a.fixAs(ma, mb)
 	var ta, tb *berth.Trace
 	err = a.withRealisticSizes(ctx, ma, have, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
@@ -68,6 +75,35 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tol
 		return err
 	}
 	return a.diffTraces(ta, tb, tol)
+}
+
+// openIn returns the sizes given by --dim for dimensions that a model has. Where it does not have a dimension of another model that
+// takes the same inputs, it must be a file written for that size.
+func (a *app) openIn(path string, m, other *berth.Model) (map[string]int64, error) {
+	ports := map[string]berth.Port{}
+	var symbols []string
+	for _, p := range m.Inputs() {
+		ports[p.Name] = p
+		for _, d := range p.Type.Shape {
+			symbols = d.Symbols(symbols)
+		}
+	}
+	open := maps.Clone(a.dims)
+	maps.DeleteFunc(open, func(name string, _ int64) bool { return !slices.Contains(symbols, name) })
+	for _, p := range other.Inputs() {
+		for axis, d := range p.Type.Shape {
+			symbol, _ := d.SymbolName()
+			n, given := a.dims[symbol]
+			shape := ports[p.Name].Type.Shape
+			if _, is := open[symbol]; !given || is || axis >= len(shape) {
+				continue
+			}
+			if fixed, known := shape[axis].Const(); known && fixed != n {
+				return nil, usagef("--dim %s=%d: dimension %d of input %q of %s is %d", symbol, n, axis, p.Name, path, fixed)
+			}
+		}
+	}
+	return open, nil
 }
 
 // fixAs gives what inputs of a model leave open the sizes that another model, which takes the same inputs, fixes.

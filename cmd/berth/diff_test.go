@@ -96,7 +96,7 @@ func TestDiffSizes(t *testing.T) {
 	} {
 		assert.Contains(t, ok(t, "diff", open, saved(t, other)), "no difference")
 	}
-	fails(t, exitFailed, []string{"x"}, "diff", open, saved(t, `in %x: float32[7,4] %y = Relu(%x) out %y`), "--dim", "N=3")
+	fails(t, exitUsage, []string{"--dim N=3", "x"}, "diff", open, saved(t, `in %x: float32[7,4] %y = Relu(%x) out %y`), "--dim", "N=3")
 }
 
 // TestDiffNotFinite: a NaN in one of the models has no number as a difference.
@@ -108,4 +108,21 @@ func TestDiffNotFinite(t *testing.T) {
 	assert.NotContains(t, o.out, "e+308")
 	m := object(t, fails(t, exitDiffers, nil, "diff", a, b, "--json").out)
 	assert.Nil(t, m["ranking"].([]any)[0].(map[string]any)["relative"])
+}
+
+// TestDiffDim: --dim fixes a dimension of the model that has it, and agrees with a file written for its size.
+func TestDiffDim(t *testing.T) {
+	open, out := saved(t, `in %x: float32[N,4] %r = Relu(%x) %y = Exp(%r) out %y`), filepath.Join(t.TempDir(), "fixed.onnx")
+	ok(t, "optimize", open, "--dim", "N=3", "-o", out, "--no-compare")
+	for _, b := range []string{open, out} {
+		assert.Contains(t, ok(t, "diff", open, b, "--dim", "N=3"), "no difference", b)
+	}
+	fails(t, exitUsage, []string{"--dim N=4", "dimension 0", `input "x"`, out, "is 3"}, "diff", open, out, "--dim", "N=4")
+}
+
+// TestUsageOfOptions: what the library refuses of a flag is a usage error that names the flag; a model is not read by the name -.
+func TestUsageOfOptions(t *testing.T) {
+	path := saved(t, `in %x: float32[N,4] %y = Relu(%x) out %y`)
+	fails(t, exitUsage, []string{"--threads 99999: want"}, "run", path, "--threads", "99999")
+	fails(t, exitUsage, []string{"/dev/stdin", "./-"}, "run", "-")
 }

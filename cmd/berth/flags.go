@@ -39,10 +39,14 @@ func (a *app) options(outputs ...string) ([]berth.Option, error) {
 		opts = append(opts, berth.WithDump(a.dump))
 	}
 	opts = append(opts, shapeOptions(a.shapes)...)
-	for name, n := range a.dims {
+	return append(opts, dimOptions(a.dims)...), nil
+}
+
+func dimOptions(dims map[string]int64) (opts []berth.Option) {
+	for name, n := range dims {
 		opts = append(opts, berth.WithDim(name, n))
 	}
-	return opts, nil
+	return opts
 }
 
 // limits are what an operation may use, whatever it is.
@@ -317,7 +321,7 @@ func shapeOptions(shapes map[string][]int) []berth.Option {
 	return opts
 }
 
-// parseShape reads NAME=1x3x224x224 or NAME:1,3,224,224; NAME= is a scalar. Names
+// parseShape reads NAME=1x3x224x224 or NAME:1,3,224,224; NAME=[] and NAME= are scalars. Names
 // may contain the separators: the last one that is followed by a shape counts.
 func parseShape(s string) (name string, shape []int, err error) {
 	for _, sep := range []string{"=", ":"} {
@@ -332,7 +336,7 @@ func parseShape(s string) (name string, shape []int, err error) {
 
 func parseDims(s string) (shape []int, ok bool) {
 	shape = []int{}
-	if s == "" {
+	if s == "" || s == "[]" {
 		return shape, true
 	}
 	for _, part := range strings.Split(strings.NewReplacer("X", "x", ",", "x").Replace(s), "x") {

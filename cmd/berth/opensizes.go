@@ -251,7 +251,11 @@ func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]
 func shapesText(shapes map[string][]int, names []string, between string) string {
 	var parts []string
 	for _, name := range names {
-		parts = append(parts, name+"="+strings.ReplaceAll(strings.Trim(fmt.Sprint(shapes[name]), "[]"), " ", "x"))
+		shape := "[]" // of a scalar
+		if len(shapes[name]) > 0 {
+			shape = strings.ReplaceAll(strings.Trim(fmt.Sprint(shapes[name]), "[]"), " ", "x")
+		}
+		parts = append(parts, name+"="+shape)
 	}
 	return strings.Join(parts, between)
 }

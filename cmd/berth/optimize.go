@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,7 +110,7 @@ type optimizeJSON struct {
 	Inf      int                `json:"inf"`                    // the same for infinities
 	Elements int                `json:"elements"`               // of all outputs compared
 	Verified bool               `json:"verified"`
-	MaxDiff  float64            `json:"max_abs_diff"`
+	MaxDiff  number             `json:"max_abs_diff"` // null where it is infinite
 	Note     string             `json:"note,omitempty"`
 	decide   []string           // inputs that decide about NotRun
 	single   []string           // sizes tried, by dimension, of shapes that differ from the first ones in one dimension
@@ -430,12 +429,20 @@ func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags) (
 	return meta, nil
 }
 
+// outOfMemory reports an error of the limit --max-memory.
+func outOfMemory(err error) bool {
+	var memory *ops.MemoryError
+	return errors.As(err, &memory)
+}
+
 // verdict turns a difference, and a model that could not be run, into exit code 3 before anything is written.
 func (a *app) verdict(res *optimizeJSON, f optimizeFlags) error {
 	reason := fmt.Errorf("%s: the optimized model's outputs differ (largest difference %.3g); nothing was written", res.Model, res.MaxDiff)
 	switch {
 	case f.noVerify || res.Verified:
 		return nil
+	case outOfMemory(res.failure): // no difference: with more memory it may be verified
+		return fmt.Errorf("%s: the result was not verified: %w; nothing was written", res.Model, res.failure)
 	case res.failure != nil:
 		reason = fmt.Errorf("%s: the optimized model fails: %w; nothing was written", res.Model, res.failure)
 	case res.differed: // whatever was noted of other inputs
@@ -447,7 +454,7 @@ func (a *app) verdict(res *optimizeJSON, f optimizeFlags) error {
 	}
 	if a.json {
 		out := *res
-		out.Output, out.MaxDiff = "", min(res.MaxDiff, math.MaxFloat64)
+		out.Output = ""
 		if err := a.printJSON(out); err != nil {
 			return err
 		}

@@ -79,8 +79,11 @@ func (a *app) open(model string, lenient bool) (*berth.Model, error) {
 		a.say(model, built)
 		return built, nil
 	}
-	if model == "" {
+	switch model {
+	case "":
 		return nil, usagef("the name of the model is empty")
+	case "-":
+		return nil, usagef("a model is read from a pipe by its name: /dev/stdin; a file called - by ./-")
 	}
 	if err := a.spareInput(model); err != nil {
 		return nil, err

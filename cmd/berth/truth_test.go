@@ -423,7 +423,7 @@ func TestMaxOpset(t *testing.T) {
 	gelu := saved(t, `in %x: float32[2,3] %y = Gelu(%x) out %y`)
 	ok(t, "optimize", gelu, "-o", out, "--no-compare", "--max-opset", "9")
 	ok(t, "diff", gelu, out)
-	branch := saved(t, `in %c: bool[] in %x: float32[2] %y = If(%c, %x) { then_branch: graph "t" { in %p: float32[2] %a = Exp(%p) out %a }
+	branch := saved(t, `in %c: bool[] in %x: float32[2] %y = If(%c | %x) { then_branch: graph "t" { in %p: float32[2] %a = Exp(%p) out %a }
 		else_branch: graph "e" { in %q: float32[2] %b = Erf(%q) %d = Neg(%b) %z = Round(%d) out %z } } out %y`)
 	for most, c := range map[string][3]string{"8": {gelu, "Gelu", "9"}, "9": {branch, "Round", "11"}} {
 		fails(t, exitModel, []string{c[1], "needs version " + c[2] + " of the operator set, at most " + most + " is allowed", "allow version " + c[2]}, "optimize", c[0], "-o", out+".none", "--max-opset", most)
