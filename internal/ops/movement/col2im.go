@@ -81,11 +81,9 @@ func blockLayoutOf(c *ops.Call) *blockLayout {
 	return b
 }
 
-// targets returns the position in the image of every (offset, block position),
-// -1 in the padding.
-func (b *blockLayout) targets(c *ops.Call) []int {
+// targets calls f with the position in the image of every (offset, block position), in order, -1 in the padding.
+func (b *blockLayout) targets(c *ops.Call, f func(at int)) {
 	strides := ops.Strides(b.image)
-	out := kit.Make[int](c, kit.SizeOf(b.block)*kit.SizeOf(b.grid))[:0]
 	kit.EachIndex(c, b.block, func(k []int) {
 		kit.EachIndex(c, b.grid, func(l []int) {
 			at := 0
@@ -97,10 +95,9 @@ func (b *blockLayout) targets(c *ops.Call) []int {
 				}
 				at += x * strides[i]
 			}
-			out = append(out, at)
+			f(at)
 		})
 	})
-	return out
 }
 
 func evalCol2Im(c *ops.Call) {
@@ -111,28 +108,31 @@ func evalCol2Im(c *ops.Call) {
 	if err != nil || a.Rank() != 3 || a.Shape[1]%offsets != 0 || a.Shape[2] != places {
 		kit.Failf("the operand is %s, blocks of %v need [N, C*%d, %d]", a, b.block, offsets, places)
 	}
-	shape, at := slices.Concat([]int{a.Shape[0], a.Shape[1] / offsets}, b.image), b.targets(c)
+	shape := slices.Concat([]int{a.Shape[0], a.Shape[1] / offsets}, b.image)
 	switch dt := a.DType; {
 	case dt.IsFloat():
-		addBlocks[float64](c, a, at, shape)
+		addBlocks[float64](c, a, b, shape)
 	case dt.IsInteger():
-		addBlocks[int64](c, a, at, shape)
+		addBlocks[int64](c, a, b, shape)
 	case dt.IsComplex():
-		addBlocks[complex128](c, a, at, shape)
+		addBlocks[complex128](c, a, b, shape)
 	default:
 		kit.Check(kit.UnsupportedType(dt))
 	}
 }
 
 // addBlocks adds every column element to its place in its plane.
-func addBlocks[T kit.Number](c *ops.Call, a *ndarray.Array, at, shape []int) {
+func addBlocks[T kit.Number](c *ops.Call, a *ndarray.Array, b *blockLayout, shape []int) {
 	y, cols := kit.NewResult[T](c, 0, a.DType, shape...), kit.Elements[T](c, a)
 	kit.ClearSlice(c, y.V)
-	plane := kit.SizeOf(shape[2:])
-	for i, v := range cols {
-		if to := at[i%len(at)]; to >= 0 {
-			y.V[i/len(at)*plane+to] += v
-		}
+	plane, i := kit.SizeOf(shape[2:]), 0
+	for n := range shape[0] * shape[1] {
+		b.targets(c, func(at int) {
+			if at >= 0 {
+				y.V[n*plane+at] += cols[i]
+			}
+			i++
+		})
 	}
 	y.Store()
 }

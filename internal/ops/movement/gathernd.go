@@ -58,21 +58,21 @@ func InferGatherND(n *ssa.Node) []ops.Inferred {
 	return ops.One(ssa.TensorOf(t.DType, slices.Concat(ix.Shape[:q-1], t.Shape[batch+int(k):])...))
 }
 
-// tupleOffsets returns the element offset in an array of the given shape of each
+// eachTuple calls f with the element offset in an array of the given shape of each
 // tuple of width k in indices.
-func tupleOffsets(c *ops.Call, indices *ndarray.Array, shape []int, k int) []int {
+func eachTuple(c *ops.Call, indices *ndarray.Array, shape []int, k int, f func(i, offset int)) {
 	if !indices.DType.IsInteger() {
 		kit.Failf("indices are %s, they must be integers", indices)
 	}
-	strides := ops.Strides(shape)
-	out, w := kit.Make[int](c, kit.SizeOf(indices.Shape[:indices.Rank()-1])), kit.Watching(c)
-	for i := range out {
+	strides, w := ops.Strides(shape), kit.Watching(c)
+	for i := range kit.SizeOf(indices.Shape[:indices.Rank()-1]) {
 		w.Did(1 + k)
+		at := 0
 		for j := range k {
-			out[i] += kit.Try(ops.WrapIndex(indices.Int(i*k+j), shape[j])) * strides[j]
+			at += kit.Try(ops.WrapIndex(indices.Int(i*k+j), shape[j])) * strides[j]
 		}
+		f(i, at)
 	}
-	return out
 }
 
 // EvalGatherND is the reference kernel of [GatherND].
@@ -86,16 +86,10 @@ func EvalGatherND(c *ops.Call) {
 	if !slices.Equal(a.Shape[:batch], ix.Shape[:batch]) {
 		kit.Failf("batch dimensions of %v and %v differ", a.Shape, ix.Shape)
 	}
-	at := tupleOffsets(c, ix, a.Shape[batch:], k)
 	shape := slices.Concat(ix.Shape[:ix.Rank()-1], a.Shape[batch+k:])
-	out := kit.Result(c, 0, a.DType, shape...)
-	if out.Len() == 0 {
-		return
-	}
-	each, run := kit.SizeOf(a.Shape[batch:]), kit.SizeOf(a.Shape[batch+k:])
-	per := len(at) / kit.SizeOf(a.Shape[:batch])
-	w := kit.Watching(c)
-	for i, o := range at {
-		kit.CopyElems(&w, out, i*run, a, i/per*each+o, run)
-	}
+	out, w := kit.Result(c, 0, a.DType, shape...), kit.Watching(c)
+	each, run, per := kit.SizeOf(a.Shape[batch:]), kit.SizeOf(a.Shape[batch+k:]), kit.SizeOf(ix.Shape[batch:max(batch, ix.Rank()-1)])
+	eachTuple(c, ix, a.Shape[batch:], k, func(i, offset int) {
+		kit.CopyElems(&w, out, i*run, a, i/per*each+offset, run)
+	})
 }

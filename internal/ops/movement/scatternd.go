@@ -32,11 +32,9 @@ func evalScatterND(c *ops.Call) {
 	if want := slices.Concat(ix.Shape[:ix.Rank()-1], a.Shape[k:]); up.DType != a.DType || !slices.Equal(up.Shape, want) {
 		kit.Failf("updates %s must be %s%v", up, a.DType, want)
 	}
-	at := tupleOffsets(c, ix, a.Shape, k)
+	eachTuple(c, ix, a.Shape, k, func(int, int) {}) // nothing is written if some index is out of range
 	s := newScatter(c, a, up)
 	run := kit.SizeOf(a.Shape[k:])
-	for i, o := range at {
-		s.apply(o, i*run, run)
-	}
+	eachTuple(c, ix, a.Shape, k, func(i, offset int) { s.apply(offset, i*run, run) })
 	s.finish()
 }
