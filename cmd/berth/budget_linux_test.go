@@ -137,6 +137,7 @@ var bombs = []struct{ name, graph string }{
 	{"a Fourier transform", `in %x: float32[1,4,1] const %n: int64[] = 8388608 const %a: int64[] = 1 %y = DFT(%x, %n, %a) out %y`},
 	{"an intermediate of Einsum", `in %x: float64[8192] %y = Einsum(%x, %x, %x) [equation="i,j,i->j"] out %y`},
 	{"weights of Resize", `in %x: int32[1,1,4,4] const %s: int64[4] = [1, 1, 6000, 4096] %y = Resize(%x, _, _, %s) [mode="cubic"] out %y`},
+	{"numbers as text", `in %x: float32[10000000] %y = Cast(%x) [to=8] out %y`},
 	{"strings", `in %x: float32[4] %s0 = Cast(%x) [to=8] ` + doubled("StringConcat", 30) + ` out %s30`},
 }
 

@@ -22,11 +22,11 @@ func formatStrings(c *ops.Call, out, a *ndarray.Array) {
 		w.Did(4)
 		switch {
 		case a.DType == ndarray.Uint64:
-			out.Str[i] = strconv.FormatUint(uint64(a.Int(i)), 10)
+			out.Str[i] = kit.Text(c, strconv.FormatUint(uint64(a.Int(i)), 10))
 		case !a.DType.IsFloat():
-			out.Str[i] = strconv.FormatInt(a.Int(i), 10)
+			out.Str[i] = kit.Text(c, strconv.FormatInt(a.Int(i), 10))
 		default:
-			out.Str[i] = formatFloat(a.Float(i), bits)
+			out.Str[i] = kit.Text(c, formatFloat(a.Float(i), bits))
 		}
 	}
 }

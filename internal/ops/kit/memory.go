@@ -31,6 +31,12 @@ func Make[T any](c *ops.Call, n int) []T {
 	return make([]T, n)
 }
 
+// Text asks for the memory of a string, which is small or not made yet, and returns it.
+func Text(c *ops.Call, s string) string {
+	Check(memoryOf(c).Ask("a string", int64(len(s)+15)&^15)) // as memory is allocated
+	return s
+}
+
 // New is a new array in the budget of the call.
 func New(c *ops.Call, dt ndarray.DType, shape ...int) *ndarray.Array {
 	return Try(ndarray.NewIn(memoryOf(c), dt, shape...))
