@@ -91,7 +91,7 @@ func (p *Program) buffers(into []*ndarray.Array, buffers map[string]*ndarray.Arr
 }
 
 // checkInputs compares inputs with what the model declares, before it is compiled for them.
-func (m *Model) checkInputs(inputs map[string]ndarray.Value) error {
+func (m *Model) checkInputs(ctx context.Context, inputs map[string]ndarray.Value) error {
 	params := m.module.Graph.Params
 	dims := map[string]dimOf{}
 	for _, prm := range params {
@@ -99,7 +99,7 @@ func (m *Model) checkInputs(inputs map[string]ndarray.Value) error {
 		if !given {
 			continue // a default, a cache, or an error of the run
 		}
-		if err := program.CheckInput(prm.Name, prm.Type, v); err != nil {
+		if err := program.CheckInput(ctx, prm.Name, prm.Type, v); err != nil {
 			return err
 		}
 		if err := checkSymbols(prm, v, dims); err != nil {

@@ -281,7 +281,9 @@ func (h *arguments) made(t reflect.Type) []any {
 	case reflect.TypeFor[io.Reader]():
 		return []any{(*bytes.Buffer)(nil), failing{}, strings.NewReader("id,lower,upper,size\na,0,1,99999999999999999999\n"), strings.NewReader("id,lower,upper,size\na,0,1,4\n")}
 	case reflect.TypeFor[ndarray.Value]():
-		return []any{(*ndarray.Array)(nil), (*ndarray.Sequence)(nil), (*ndarray.Optional)(nil), (*ndarray.Map)(nil), (*ndarray.Sparse)(nil),
+		list, maybe := &ndarray.Sequence{}, &ndarray.Optional{}
+		list.Items, maybe.Value = []ndarray.Value{list}, maybe
+		return []any{list, maybe, (*ndarray.Array)(nil), (*ndarray.Sequence)(nil), (*ndarray.Optional)(nil), (*ndarray.Map)(nil), (*ndarray.Sparse)(nil),
 			&ndarray.Array{}, &ndarray.Array{DType: ndarray.Float32, Shape: []int{2}}, &ndarray.Array{DType: 200, Shape: []int{-1}},
 			&ndarray.Sequence{Items: []ndarray.Value{nil, (*ndarray.Array)(nil)}}, &ndarray.Optional{Value: (*ndarray.Array)(nil)}, &ndarray.Map{}, &ndarray.Sparse{},
 			ndarray.Must(ndarray.Float32, 1, 8)}
@@ -300,7 +302,9 @@ func (h *arguments) made(t reflect.Type) []any {
 	case reflect.TypeFor[*ssa.Constant]():
 		return []any{&ssa.Constant{}, ssa.Int64s(1)}
 	case reflect.TypeFor[ssa.Type]():
-		return []any{ssa.StaticTensor(ndarray.Float32, 2), ssa.TensorOf(ndarray.Float32, ssa.Sym("N"))}
+		endless := &ssa.Type{Kind: ssa.KindSequence}
+		endless.Elem = endless
+		return []any{*endless, ssa.StaticTensor(99, 1), ssa.StaticTensor(ndarray.Float32, 2), ssa.TensorOf(ndarray.Float32, ssa.Sym("N"))}
 	case reflect.TypeFor[*preprocess.Sound]():
 		return []any{&preprocess.Sound{Rate: 1, Channels: [][]float32{{1, 2}, {1}}}, &preprocess.Sound{Channels: [][]float32{nil, {1}}}}
 	case reflect.TypeFor[*berth.Model]():

@@ -103,7 +103,7 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 	if _, err := m.checkOptions(&c); err != nil {
 		return nil, err
 	}
-	if err := m.checkInputs(inputs); err != nil {
+	if err := m.checkInputs(ctx, inputs); err != nil {
 		return nil, err
 	}
 	if err := c.checkGiven(m.source().Graph.Params, inputs); err != nil {
@@ -130,7 +130,7 @@ func (m *Model) shapesKey(inputs map[string]ndarray.Value) string {
 			key = append(key, 0)
 			continue
 		}
-		key = append(key, byte(len(a.Shape)+1))
+		key = binary.AppendUvarint(key, uint64(len(a.Shape)+1))
 		for _, d := range a.Shape {
 			key = binary.AppendVarint(key, int64(d))
 		}

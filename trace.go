@@ -58,7 +58,7 @@ func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts
 				continue
 			}
 			var own ndarray.Value
-			if own, full = ndarray.CloneIn(memory, v); full == nil {
+			if own, full = ndarray.CloneIn(ctx, memory, v); full == nil {
 				t.Steps = append(t.Steps, TraceStep{in.Node.Out[i].Name, in.Node.String(), operands, own})
 			}
 		}

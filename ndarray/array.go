@@ -1,12 +1,16 @@
 package ndarray
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/bits"
 	"strings"
 	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // ErrSize reports a shape whose element or byte count does not fit in an int.
@@ -189,16 +193,7 @@ func (a *Array) Aligned() bool {
 }
 
 // Clone copies header and data into fresh aligned memory.
-func (a *Array) Clone() *Array {
-	c := &Array{DType: a.DType, Shape: append([]int(nil), a.Shape...)}
-	if a.DType == String {
-		c.Str = append([]string(nil), a.Str...)
-		return c
-	}
-	c.Data = AlignedBytes(len(a.Data))
-	copy(c.Data, a.Data)
-	return c
-}
+func (a *Array) Clone() *Array { return (&copier{ctx: context.Background()}).array(a) }
 
 // Reshaped returns a second header over the same data; the element count must match.
 func (a *Array) Reshaped(shape ...int) *Array {
@@ -210,29 +205,69 @@ func (a *Array) String() string {
 	return a.DType.String() + strings.ReplaceAll(fmt.Sprint(a.Shape), " ", ",")
 }
 
-// CloneValue copies a value and everything in it into fresh memory.
+// CloneValue copies a value and everything in it into fresh memory. It panics with a [*ValueError] on a value that is nested
+// so deep, or has so many members, that [CloneIn] fails.
 func CloneValue(v Value) Value {
+	ctx := context.Background()
+	if err := (&walk{ctx: ctx}).value(v, 0); err != nil {
+		panic(err)
+	}
+	return (&copier{ctx: ctx}).value(v)
+}
+
+// copier copies values until its context ends.
+type copier struct {
+	ctx context.Context
+	err error
+}
+
+func (c *copier) value(v Value) Value {
 	switch x := v.(type) {
 	case *Array:
+		if x != nil {
+			return c.array(x)
+		}
+	case *Sequence:
 		if x == nil {
 			return v
 		}
-		return x.Clone()
-	case *Sequence:
 		out := &Sequence{Elem: x.Elem, Items: make([]Value, len(x.Items))}
 		for i, it := range x.Items {
-			out.Items[i] = CloneValue(it)
+			if c.err != nil {
+				break
+			}
+			out.Items[i] = c.value(it)
 		}
 		return out
 	case *Optional:
-		if x.Value == nil {
+		if x != nil && x.Value != nil {
+			return &Optional{Value: c.value(x.Value)}
+		} else if x != nil {
 			return &Optional{}
 		}
-		return &Optional{Value: CloneValue(x.Value)}
 	case *Map:
-		return &Map{Keys: x.Keys.Clone(), Values: CloneValue(x.Values)}
+		if x != nil {
+			return &Map{Keys: c.array(x.Keys), Values: c.value(x.Values)}
+		}
 	case *Sparse:
-		return &Sparse{Shape: append([]int(nil), x.Shape...), Values: x.Values.Clone(), Indices: x.Indices.Clone()}
+		if x != nil {
+			return &Sparse{Shape: append([]int(nil), x.Shape...), Values: c.array(x.Values), Indices: c.array(x.Indices)}
+		}
 	}
 	return v
+}
+
+func (c *copier) array(a *Array) *Array {
+	if a == nil {
+		return nil
+	}
+	out := &Array{DType: a.DType, Shape: append([]int(nil), a.Shape...)}
+	if a.DType == String {
+		out.Str = append([]string(nil), a.Str...)
+		c.err = cmp.Or(c.err, c.ctx.Err())
+		return out
+	}
+	out.Data = AlignedBytes(len(a.Data))
+	c.err = cmp.Or(c.err, sysmem.Copy(c.ctx, out.Data, a.Data))
+	return out
 }

@@ -36,32 +36,21 @@ func NewIn(b Budget, dt DType, shape ...int) (_ *Array, err error) {
 	return a, nil
 }
 
-// CloneIn is [CloneValue] within a budget.
-func CloneIn(b Budget, v Value) (_ Value, err error) {
+// CloneIn is [CloneValue] within a budget and until a context ends. A value that is nested too deep or has too many members
+// ([CheckValue] says what is) is a [*ValueError].
+func CloneIn(ctx context.Context, b Budget, v Value) (_ Value, err error) {
 	defer rescue.Into(&err)
-	if err := b.Ask("a copy of a value", bytesOf(v)); err != nil {
+	ctx = orBackground(ctx)
+	w := &walk{ctx: ctx}
+	if err := w.value(v, 0); err != nil {
 		return nil, err
 	}
-	return CloneValue(v), nil
-}
-
-// bytesOf is how many bytes the elements of a value take.
-func bytesOf(v Value) (n int64) {
-	switch x := v.(type) {
-	case *Array:
-		if x != nil {
-			n = int64(len(x.Data) + len(x.Str)*String.Size())
-		}
-	case *Sequence:
-		for _, it := range x.Items {
-			n += bytesOf(it)
-		}
-	case *Optional:
-		n = bytesOf(x.Value)
-	case *Map:
-		n = bytesOf(x.Keys) + bytesOf(x.Values)
-	case *Sparse:
-		n = bytesOf(x.Values) + bytesOf(x.Indices)
+	if err := b.Ask("a copy of a value", w.bytes); err != nil {
+		return nil, err
 	}
-	return n
+	c := &copier{ctx: ctx}
+	if v = c.value(v); c.err != nil {
+		return nil, c.err
+	}
+	return v, nil
 }

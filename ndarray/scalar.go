@@ -2,7 +2,7 @@ package ndarray
 
 import "math"
 
-// Float returns element i as a float64 (bool as 0/1, complex by its real part).
+// Float returns element i as a float64 (bool as 0/1, complex by its real part); 0 of a type that does not exist.
 func (a *Array) Float(i int) float64 {
 	switch a.DType {
 	case Float32:
@@ -77,6 +77,9 @@ func (a *Array) Int(i int) int64 {
 	case String, Undefined:
 		return 0
 	}
+	if a.DType >= NumDTypes {
+		return 0 // Float knows no more of it
+	}
 	return int64(a.Float(i))
 }
 
@@ -103,7 +106,9 @@ func (a *Array) SetInt(i int, v int64) {
 		Slice[uint64](a)[i] = uint64(v)
 	case String, Undefined:
 	default:
-		a.SetFloat(i, float64(v))
+		if a.DType < NumDTypes {
+			a.SetFloat(i, float64(v))
+		}
 	}
 }
 

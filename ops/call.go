@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -113,17 +114,6 @@ func (c *Call) grow(i int) error {
 	return nil
 }
 
-// copyBytes is copy, which fails when the call is to end early.
-func (c *Call) copyBytes(dst, src []byte) error {
-	for piece := range slices.Chunk(src, 1<<20) {
-		if c.Ended() {
-			return c.Ctx.Err()
-		}
-		dst = dst[copy(dst, piece):]
-	}
-	return nil
-}
-
 // SetOutput stores a result that is no freshly computed tensor: a sequence, an
 // optional, or an existing tensor passed on. A planned tensor place is filled by
 // copying.
@@ -138,7 +128,7 @@ func (c *Call) SetOutput(i int, v ndarray.Value) (err error) {
 				return fmt.Errorf("result %d is %s, planned as %s", i, a, dst)
 			}
 			copy(dst.Str, a.Str)
-			return c.copyBytes(dst.Data, a.Data)
+			return sysmem.Copy(c.Ctx, dst.Data, a.Data)
 		}
 	}
 	c.Out[i] = v

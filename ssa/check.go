@@ -39,7 +39,8 @@ func (e *CheckError) Error() string {
 //   - a value is a parameter, a constant, or result DefIndex of its Def;
 //   - operands are defined in the same graph, before their reader;
 //   - the lists of uses hold every operand position exactly once, and no other;
-//   - constants agree with their types, contents with the shapes, shapes with layouts;
+//   - types are sound ([Type.Check]), bodies nest at most 1000 levels deep;
+//   - constants are sound ([ndarray.Array.Check]) and agree with their types, contents with the shapes, shapes with layouts;
 //   - parameters and results are in the plain layout;
 //   - bodies belong to one node; operands, captures, parameters and results line
 //     up as the package comment says.
@@ -51,6 +52,11 @@ func Check(g *Graph) (err error) {
 	}
 	return nil
 }
+
+// maxBodies is how deep bodies nest at most.
+const maxBodies = 1000
+
+var tooDeep = fmt.Sprintf("bodies nest deeper than %d levels, or a graph is a body of its own", maxBodies)
 
 type checker struct {
 	seen map[*Graph]bool
@@ -71,8 +77,11 @@ func (c *checker) errorf(n *Node, v *Value, format string, args ...any) *CheckEr
 func (c *checker) graph(g *Graph) *CheckError {
 	c.path = append(c.path, g.Name)
 	defer func() { c.path = c.path[:len(c.path)-1] }()
-	if c.seen[g] {
+	switch {
+	case c.seen[g]:
 		return c.errorf(nil, nil, "the graph is the body of two nodes")
+	case len(c.path) > 2*maxBodies:
+		return &CheckError{Graph: c.path[:1], Problem: tooDeep}
 	}
 	c.seen[g] = true
 	defined, err := c.definitions(g)
@@ -103,12 +112,16 @@ func (c *checker) definitions(g *Graph) ([]bool, *CheckError) {
 		switch {
 		case v == nil || v.ID != i:
 			return nil, c.errorf(nil, v, "value at place %d does not have that id", i)
+		case v.Type.Check() != nil:
+			return nil, c.errorf(nil, v, "has %v", v.Type.Check())
 		case v.Const == nil:
 			continue
 		case v.Def != nil:
 			return nil, c.errorf(nil, v, "is a constant and the result of %s", v.Def)
 		case !v.Type.isOf(v.Const):
 			return nil, c.errorf(nil, v, "has type %s, its constant is %s", v.Type, v.Const.Type())
+		case v.Const.check() != nil:
+			return nil, c.errorf(nil, v, "is a constant that can not be: %v", v.Const.check())
 		}
 		defined[i] = true
 	}

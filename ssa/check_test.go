@@ -1,6 +1,7 @@
 package ssa
 
 import (
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -70,6 +71,20 @@ func TestCheckFindsEveryFault(t *testing.T) {
 		{"body parameter missing", func(g *Graph) { g.Nodes[0].TruncateInputs(3); g.Nodes[0].Captures = 0 }, "has 4 parameters, the node gives 3"},
 		{"body result missing", func(g *Graph) { body(g).Results = body(g).Results[:2] }, "has 2 results, the node needs 3"},
 		{"fault inside a body", func(g *Graph) { body(g).Nodes[0].Out[0].DefIndex = 3 }, `main / Loop "loop" / body`},
+		{"body of its own", func(g *Graph) { g.NewNode("Neg", g.Params[:1], 1).AddBody("body", g) }, "the body of two nodes"},
+		{"type of itself", func(g *Graph) {
+			e := &Type{Kind: KindSequence}
+			e.Elem = e
+			g.AddParam("endless", *e)
+		}, "nested deeper than 64 levels"},
+		{"element type", func(g *Graph) { g.AddParam("k", StaticTensor(99, 3)) }, "element type 99 does not exist"},
+		{"negative dimension", func(g *Graph) { g.AddParam("k", TensorOf(ndarray.Float32, D(-7))) }, "negative dimension"},
+		{"constant of an element type", func(g *Graph) {
+			g.AddConst("k", NewConstant(&ndarray.Array{DType: 99, Shape: []int{1}, Data: []byte{1}}))
+		}, "element type 99 does not exist"},
+		{"short constant", func(g *Graph) {
+			g.AddConst("k", NewConstant(&ndarray.Array{DType: ndarray.Float32, Shape: []int{1 << 20}, Data: make([]byte, 16)}))
+		}, "have 4 elements, need 1048576"},
 		{"content", func(g *Graph) {
 			v := g.Nodes[0].Out[0]
 			v.Type, v.Content = StaticTensor(ndarray.Int64, 3), []Dim{D(1)}
@@ -84,6 +99,30 @@ func TestCheckFindsEveryFault(t *testing.T) {
 			assert.Contains(t, err.Error(), c.want)
 		})
 	}
+}
+
+// TestEndlessStructures: what holds itself is told, not followed.
+func TestEndlessStructures(t *testing.T) {
+	e := &Type{Kind: KindSequence}
+	e.Elem = e
+	assert.Less(t, len(e.String()), 1000)
+	assert.Equal(t, KindSequence, e.Bind(map[string]int64{"N": 1}).Kind)
+	_, same := e.Refine(*e)
+	assert.True(t, same)
+
+	g := parse(t, looped)
+	g.Nodes[0].Bodies[0] = g
+	for name, f := range map[string]func(){
+		"walk": func() { g.Walk(func(*Graph) {}) }, "clone": func() { g.Clone() },
+	} {
+		func() {
+			defer func() { assert.IsType(t, &CheckError{}, recover(), name) }()
+			f()
+		}()
+	}
+	assert.Error(t, Format{}.Write(io.Discard, g))
+	_, err := NewLazy(ndarray.Float32, []int{3}, func() (*ndarray.Array, error) { return ndarray.Must(ndarray.Float32, 1), nil }).Array()
+	assert.ErrorContains(t, err, "a constant of type float32[3] was read as float32[1]")
 }
 
 func TestCheckAllowsDeadValues(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Clone copies a graph and its bodies. Constants and attribute payloads are
-// shared. mapping[id] is the copy of the value with that id.
+// shared. mapping[id] is the copy of the value with that id. It panics where [Graph.Walk] does.
 func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
 	return (&cloner{ctx: context.Background()}).graph(g)
 }
@@ -24,7 +24,8 @@ func (g *Graph) CloneContext(ctx context.Context) (copied *Graph, mapping []*Val
 
 // cloner holds the memory that copies are cut from.
 type cloner struct {
-	ctx context.Context
+	ctx   context.Context
+	depth int
 	memory
 }
 
@@ -74,9 +75,12 @@ func (c *cloner) node(g *Graph, n *Node) *Node {
 			v.Def = m
 		}
 	}
+	c.depth++
 	for _, b := range n.Bodies {
+		limitDepth(b, c.depth)
 		body, _ := c.graph(b)
 		m.Bodies = append(m.Bodies, body)
 	}
+	c.depth--
 	return m
 }

@@ -2,6 +2,7 @@ package ssa
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -273,6 +274,9 @@ func (c *Constant) array(b ndarray.Budget) (*ndarray.Array, error) {
 		load = c.fill
 	}
 	a, err := load(b)
+	if err == nil {
+		err = c.fits(a)
+	}
 	if err != nil {
 		if full := (*sysmem.Error)(nil); errors.As(err, &full) {
 			return nil, err // another time there may be memory
@@ -282,6 +286,30 @@ func (c *Constant) array(b ndarray.Budget) (*ndarray.Array, error) {
 	}
 	c.arr, c.err = a, err
 	return a, err
+}
+
+// check reports an element type or shape that does not exist, or elements at hand that do not fit them.
+func (c *Constant) check() error {
+	if c.splat != nil && (c.splat.Check() != nil || c.splat.Len() != 1) {
+		return fmt.Errorf("%s repeated", c.splat)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.arr != nil {
+		return c.arr.Check()
+	}
+	if _, err := ndarray.ByteSize(c.dtype, c.shape); err != nil || !c.dtype.Valid() {
+		return cmp.Or(err, fmt.Errorf("element type %d does not exist", c.dtype))
+	}
+	return nil
+}
+
+// fits reports elements that are not of the type of the constant.
+func (c *Constant) fits(a *ndarray.Array) error {
+	if a == nil || a.DType != c.dtype || !slices.Equal(a.Shape, c.shape) {
+		return fmt.Errorf("a constant of type %s was read as %s", c.Type(), ndarray.Describe(a))
+	}
+	return a.Check()
 }
 
 // fill is an array of the shape of a splat with its element everywhere. Its memory was asked for.

@@ -92,8 +92,9 @@ func (how Compare) Equal(a, b *Graph) bool { return how.Diff(a, b) == "" }
 
 // differ walks two graphs side by side; of maps a value to its counterpart.
 type differ struct {
-	how Compare
-	of  map[*Value]*Value
+	how   Compare
+	of    map[*Value]*Value
+	depth int
 }
 
 func (d *differ) graph(a, b *Graph) string {
@@ -180,7 +181,10 @@ func (d *differ) node(a, b *Node) string {
 		if k < 0 {
 			return fmt.Sprintf("body %q is missing", a.BodyAttr[i])
 		}
-		if s := d.graph(g, b.Bodies[k]); s != "" {
+		d.depth++
+		limitDepth(g, d.depth)
+		s := d.graph(g, b.Bodies[k])
+		if d.depth--; s != "" {
 			return fmt.Sprintf("%s: %s", a.BodyAttr[i], s)
 		}
 	}

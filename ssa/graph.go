@@ -519,13 +519,24 @@ func (n *Node) Names() []NodeName {
 // String names a node in messages: op, name, and domain if it is not the default.
 func (n *Node) String() string { return n.ownName().String() }
 
-// Walk calls f for the graph and every body inside it, outermost first.
-func (g *Graph) Walk(f func(*Graph)) {
+// Walk calls f for the graph and every body inside it, outermost first. A graph that is not sound, whose bodies hold
+// themselves or nest deeper than 1000 levels, makes it panic with a [*CheckError].
+func (g *Graph) Walk(f func(*Graph)) { g.walk(f, 0) }
+
+func (g *Graph) walk(f func(*Graph), depth int) {
+	limitDepth(g, depth)
 	f(g)
 	for _, n := range g.Nodes {
 		for _, b := range n.Bodies {
-			b.Walk(f)
+			b.walk(f, depth+1)
 		}
+	}
+}
+
+// limitDepth panics in a graph whose bodies nest too deep.
+func limitDepth(g *Graph, depth int) {
+	if depth > maxBodies {
+		panic(&CheckError{Graph: []string{g.Name}, Problem: tooDeep})
 	}
 }
 

@@ -82,6 +82,7 @@ func (p *printer) line(depth int, format string, args ...any) {
 }
 
 func (p *printer) graph(g *Graph, depth int) {
+	limitDepth(g, depth)
 	p.sb.WriteString("graph " + strconv.Quote(g.Name) + " {\n")
 	p.doc(depth+1, g.Doc)
 	for _, v := range g.Params {

@@ -1,6 +1,7 @@
 package ssa
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,8 +157,34 @@ func (t Type) isOf(c *Constant) bool {
 	return t.Kind == KindTensor && t.Ranked && t.DType == c.dtype && t.Channels == 0 && slices.EqualFunc(t.Shape, c.shape, func(d Dim, n int) bool { return d.Is(int64(n)) })
 }
 
+// maxNesting is how deep types of sequences, optionals and maps nest at most: methods go no deeper into one that holds itself.
+const maxNesting = 64
+
+// Check reports a type that no value has: of a kind or element type that does not exist, with a negative dimension, or nested
+// too deep, as one is that holds itself.
+func (t Type) Check() error {
+	e := &t
+	for depth := 0; ; depth++ {
+		switch {
+		case depth > maxNesting:
+			return fmt.Errorf("a type nested deeper than %d levels; it may hold itself", maxNesting)
+		case e.Kind > KindSparse:
+			return fmt.Errorf("a type of kind %d, which does not exist", e.Kind)
+		case e.DType >= ndarray.NumDTypes:
+			return fmt.Errorf("element type %d does not exist", e.DType)
+		case slices.ContainsFunc(e.Shape, func(d Dim) bool { return d.con() && d.n < 0 }):
+			return fmt.Errorf("a shape with a negative dimension, %s", e)
+		case e.Elem == nil:
+			return nil
+		}
+		e = e.Elem
+	}
+}
+
 // Bind replaces symbols by numbers everywhere in the type.
-func (t Type) Bind(bind map[string]int64) Type {
+func (t Type) Bind(bind map[string]int64) Type { return t.bind(bind, 0) }
+
+func (t Type) bind(bind map[string]int64, depth int) Type {
 	if len(t.Shape) > 0 {
 		shape := make([]Dim, len(t.Shape))
 		for i, d := range t.Shape {
@@ -165,8 +192,8 @@ func (t Type) Bind(bind map[string]int64) Type {
 		}
 		t.Shape = shape
 	}
-	if t.Elem != nil {
-		e := t.Elem.Bind(bind)
+	if t.Elem != nil && depth < maxNesting {
+		e := t.Elem.bind(bind, depth+1)
 		t.Elem = &e
 	}
 	return t
@@ -175,27 +202,32 @@ func (t Type) Bind(bind map[string]int64) Type {
 // String prints "float32[N,3,224,224]", "float32[N,1,224,224,8|3]" for the same
 // channel-blocked by 8, "float32[...]" for an unknown rank,
 // "seq(…)", "opt(…)", "map(int64,…)", "sparse float32[…]" or "unknown".
-func (t Type) String() string {
+func (t Type) String() string { return t.text(0) }
+
+func (t Type) text(depth int) string {
 	switch t.Kind {
 	case KindTensor:
 		return t.DType.String() + t.dimText()
 	case KindSparse:
 		return "sparse " + t.DType.String() + t.dimText()
 	case KindSequence:
-		return "seq(" + t.elemText() + ")"
+		return "seq(" + t.elemText(depth) + ")"
 	case KindOptional:
-		return "opt(" + t.elemText() + ")"
+		return "opt(" + t.elemText(depth) + ")"
 	case KindMap:
-		return "map(" + t.DType.String() + "," + t.elemText() + ")"
+		return "map(" + t.DType.String() + "," + t.elemText(depth) + ")"
 	}
 	return "unknown"
 }
 
-func (t Type) elemText() string {
-	if t.Elem == nil {
+func (t Type) elemText(depth int) string {
+	switch {
+	case t.Elem == nil:
 		return "unknown"
+	case depth == maxNesting:
+		return "…"
 	}
-	return t.Elem.String()
+	return t.Elem.text(depth + 1)
 }
 
 func (t Type) dimText() string {
@@ -215,7 +247,9 @@ func (t Type) dimText() string {
 
 // Refine merges two descriptions of the same value, keeping what either knows;
 // ok is false where they contradict each other (the first then wins).
-func (t Type) Refine(u Type) (Type, bool) {
+func (t Type) Refine(u Type) (Type, bool) { return t.refine(u, 0) }
+
+func (t Type) refine(u Type, depth int) (Type, bool) {
 	switch {
 	case t.Kind == KindUnknown:
 		return u, true
@@ -230,8 +264,8 @@ func (t Type) Refine(u Type) (Type, bool) {
 	} else if u.DType != ndarray.Undefined && u.DType != t.DType {
 		ok = false
 	}
-	if t.Elem != nil && u.Elem != nil {
-		e, o := t.Elem.Refine(*u.Elem)
+	if t.Elem != nil && u.Elem != nil && depth < maxNesting {
+		e, o := t.Elem.refine(*u.Elem, depth+1)
 		t.Elem, ok = &e, ok && o
 	} else if t.Elem == nil {
 		t.Elem = u.Elem

@@ -119,7 +119,7 @@ func (v *verification) changed(in map[string]ndarray.Value, ok func(a *ndarray.A
 		if !isArray || !ok(a) || v.have[name] != nil {
 			continue
 		}
-		clone, err := ndarray.CloneIn(v.a.memory, a)
+		clone, err := ndarray.CloneIn(v.a.ctx, v.a.memory, a)
 		if err != nil {
 			return in, false // what there is no memory for is not tried
 		}

@@ -98,7 +98,7 @@ func readValue(ctx context.Context, r io.ReaderAt, size int64, kind ssa.Kind) (n
 func alignedValue(ctx context.Context, data []byte, kind ssa.Kind) (ndarray.Value, error) {
 	v, err := onnximport.ReadValueContext(ctx, data, kind)
 	if a, ok := v.(*ndarray.Array); ok && err == nil && !a.Aligned() {
-		return ndarray.CloneIn(ndarray.BudgetOf(ctx), a)
+		return ndarray.CloneIn(ctx, ndarray.BudgetOf(ctx), a)
 	}
 	return v, err
 }

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -178,7 +179,7 @@ func (s *Session) SetCache(i int, a *ndarray.Array) error {
 		return s.setState(k, a)
 	}
 	c := &s.p.caches[i]
-	if err := CheckInput(c.name, s.p.Slots[s.p.Main.Params[c.Param]].Value.Type, a); err != nil {
+	if err := CheckInput(context.Background(), c.name, s.p.Slots[s.p.Main.Params[c.Param]].Value.Type, a); err != nil {
 		return err
 	}
 	if err := s.openCache(i); err != nil {
@@ -308,7 +309,9 @@ func (s *Session) writeRows(i, at int, a *ndarray.Array) (end int, err error) {
 		return at, &CacheError{c.name, at + n, bound}
 	}
 	for o := range c.slices() {
-		copy(s.kept[i].data[(o*bound+at)*row:], a.Data[o*n*row:(o+1)*n*row])
+		if err := s.copySlice(s.kept[i].data[(o*bound+at)*row:], a.Data[o*n*row:(o+1)*n*row], o); err != nil {
+			return at, err
+		}
 	}
 	return at + n, nil
 }

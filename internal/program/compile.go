@@ -106,6 +106,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 		return nil, err
 	}
 	c.markOverwrites()
+	p.findBorrowed()
 	p.keeps = len(p.caches)+len(p.recurrent) > 0
 	c.countReport()
 	if !o.NoCheck {

@@ -110,7 +110,11 @@ func (s *Session) observe(in *Instr) error {
 		if sl >= 0 {
 			out[i] = s.vals[sl]
 			if v, ok := out[i].(*strided); ok {
-				out[i] = v.contiguous()
+				a, err := s.whole(v)
+				if err != nil {
+					return err
+				}
+				out[i] = a
 			}
 		}
 	}
@@ -220,48 +224,16 @@ func (s *Session) wrap(in *Instr, err error) error {
 
 // detach copies what a dynamic result shares with the arena: those bytes will be
 // written again while the result is still live.
-func (s *Session) detach(v ndarray.Value) (_ ndarray.Value, err error) {
-	switch x := v.(type) {
-	case *ndarray.Array:
-		if x != nil && s.reused(x.Data) {
-			return s.clone(x)
-		}
-	case *ndarray.Sequence:
-		return s.detachItems(x)
-	case *ndarray.Optional:
-		if x.Value != nil {
-			v, err = s.detach(x.Value)
-			return &ndarray.Optional{Value: v}, err
-		}
-	case *ndarray.Map:
-		keys, err := s.detach(x.Keys)
-		if err != nil {
-			return nil, err
-		}
-		values, err := s.detach(x.Values)
-		own, _ := keys.(*ndarray.Array)
-		return &ndarray.Map{Keys: own, Values: values}, err
+func (s *Session) detach(v ndarray.Value) (ndarray.Value, error) {
+	if a, ok := v.(*ndarray.Array); ok && (a == nil || !s.reused(a.Data)) {
+		return v, nil
 	}
-	return v, nil
-}
-
-// detachItems is detach for a sequence, which is copied if an item is.
-func (s *Session) detachItems(x *ndarray.Sequence) (ndarray.Value, error) {
-	shared := x
-	for i, it := range x.Items {
-		d, err := s.detach(it)
-		if err != nil {
-			return nil, err
+	return s.replaced(v, func(a *ndarray.Array) (*ndarray.Array, error) {
+		if s.reused(a.Data) {
+			return s.clone(a)
 		}
-		if d == it {
-			continue
-		}
-		if x == shared {
-			x = &ndarray.Sequence{Elem: x.Elem, Items: slices.Clone(x.Items)}
-		}
-		x.Items[i] = d
-	}
-	return x, nil
+		return a, nil
+	})
 }
 
 // reused reports whether bytes begin where another value can be written in the same run.

@@ -1,6 +1,8 @@
 package program
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -35,31 +37,46 @@ func (p *Program) wrongCount(n int) error {
 }
 
 // CheckInput compares a value with the type of a parameter: kind, element type, rank, known
-// dimensions, and the length of the data. The error is an [*InputError].
-func CheckInput(name string, t ssa.Type, v ndarray.Value) error {
-	if got := mismatch(t, v); got != "" {
+// dimensions, and that it is sound in itself ([ndarray.CheckValue]). The error is an [*InputError], or that of the context.
+func CheckInput(ctx context.Context, name string, t ssa.Type, v ndarray.Value) error {
+	got := ""
+	if v != nil {
+		err := ndarray.CheckValue(ctx, v)
+		if bad := (*ndarray.ValueError)(nil); errors.As(err, &bad) {
+			got = bad.Got
+		} else if err != nil {
+			return err
+		}
+	}
+	if got == "" {
+		got = mismatch(ctx, t, v)
+	}
+	if got != "" {
 		return &InputError{Name: name, Want: t.String(), Got: got}
 	}
 	return nil
 }
 
-// mismatch describes a value that is not of a type; "" if it is.
-func mismatch(t ssa.Type, v ndarray.Value) string {
+// lookItems is how many members of a sequence are visited between two looks at a context.
+const lookItems = 1 << 10
+
+// mismatch describes a sound value that is not of a type; "" if it is, or if the context ends first.
+func mismatch(ctx context.Context, t ssa.Type, v ndarray.Value) string {
 	ok := true
 	switch x := v.(type) {
 	case *ndarray.Array:
 		if t.Kind == ssa.KindOptional && x != nil && t.Elem != nil {
-			return mismatch(*t.Elem, v)
+			return mismatch(ctx, *t.Elem, v)
 		}
 		return mismatchTensor(t, x)
 	case *ndarray.Sequence:
 		if ok = t.Kind == ssa.KindSequence && x != nil; ok && t.Elem != nil {
-			return mismatchItem(*t.Elem, x)
+			return mismatchItem(ctx, *t.Elem, x)
 		}
 		ok = ok || t.Kind == ssa.KindOptional && x != nil
 	case *ndarray.Optional:
 		if ok = t.Kind == ssa.KindOptional && x != nil; ok && x.Value != nil && t.Elem != nil {
-			return mismatch(*t.Elem, x.Value)
+			return mismatch(ctx, *t.Elem, x.Value)
 		}
 	case *ndarray.Map:
 		ok = t.Kind == ssa.KindMap && x != nil
@@ -77,9 +94,12 @@ func mismatch(t ssa.Type, v ndarray.Value) string {
 }
 
 // mismatchItem describes the first member of a sequence that is not of a type.
-func mismatchItem(t ssa.Type, s *ndarray.Sequence) string {
+func mismatchItem(ctx context.Context, t ssa.Type, s *ndarray.Sequence) string {
 	for i, item := range s.Items {
-		if got := mismatch(t, item); got != "" {
+		if i%lookItems == 0 && ctx.Err() != nil {
+			return "" // the run fails with that
+		}
+		if got := mismatch(ctx, t, item); got != "" {
 			return fmt.Sprintf("a sequence whose member %d is %s", i, got)
 		}
 	}
@@ -117,7 +137,7 @@ func (s *Session) checkInput(i int, inputs []ndarray.Value) error {
 	if inputs[i] == nil && s.p.isCache(i) {
 		return nil
 	}
-	if err := CheckInput(v.Name, v.Type, inputs[i]); err != nil {
+	if err := CheckInput(s.ctx, v.Name, v.Type, inputs[i]); err != nil {
 		return err
 	}
 	a, ok := inputs[i].(*ndarray.Array)

@@ -3,6 +3,7 @@ package program
 import (
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -44,8 +45,8 @@ func (k *joinKernel) Run(c *ops.Call) error {
 		if len(in) == 0 || &out[at] == &in[0] {
 			continue
 		}
-		for from := 0; from < len(in) && !c.Ended(); from += copyPiece {
-			copy(out[int(at)+from:], in[from:min(from+copyPiece, len(in))])
+		if err := sysmem.Copy(c.Ctx, out[at:], in); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -357,7 +357,7 @@ func appendDims(key []byte, t ssa.Type) []byte {
 
 // appendType encodes an element type and a shape.
 func appendType(key []byte, dt ndarray.DType, shape []int) []byte {
-	key = append(key, byte(dt), byte(len(shape)))
+	key = binary.AppendUvarint(append(key, byte(dt)), uint64(len(shape)))
 	for _, d := range shape {
 		key = binary.AppendUvarint(key, uint64(d))
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -142,34 +143,81 @@ func (s *Session) keep(place *[]byte, data []byte) ([]byte, error) {
 }
 
 // input returns the value of a parameter of unknown shape, with copies of what lies in the
-// session's memory.
-func (s *Session) input(sl *Slot, v ndarray.Value) (_ ndarray.Value, err error) {
-	switch x := v.(type) {
-	case *ndarray.Array:
-		if x == nil {
-			return v, nil
-		}
-		inside, stale := s.intrudes(x.Data)
+// session's memory or is not aligned.
+func (s *Session) input(sl *Slot, v ndarray.Value) (ndarray.Value, error) {
+	return s.replaced(v, func(a *ndarray.Array) (*ndarray.Array, error) {
+		inside, stale := s.intrudes(a.Data)
 		switch {
 		case stale:
 			return nil, errStale(sl)
-		case inside:
-			return s.clone(x)
+		case inside || !a.Aligned():
+			return s.clone(a)
 		}
+		return a, nil
+	})
+}
+
+// replaced returns a value with others in place of its arrays: the value itself where they all stay.
+func (s *Session) replaced(v ndarray.Value, by func(*ndarray.Array) (*ndarray.Array, error)) (ndarray.Value, error) {
+	switch x := v.(type) {
+	case *ndarray.Array:
+		return s.replacedArray(x, by)
 	case *ndarray.Sequence:
-		own := &ndarray.Sequence{Elem: x.Elem, Items: slices.Clone(x.Items)}
-		for i, it := range x.Items {
-			if own.Items[i], err = s.input(sl, it); err != nil {
-				return nil, err
-			}
-		}
-		return own, nil
+		return s.replacedItems(x, by)
 	case *ndarray.Optional:
-		own := &ndarray.Optional{}
-		own.Value, err = s.input(sl, x.Value)
-		return own, err
+		if x.Value == nil {
+			return v, nil
+		}
+		own, err := s.replaced(x.Value, by)
+		if err != nil || own == x.Value {
+			return v, err
+		}
+		return &ndarray.Optional{Value: own}, nil
+	case *ndarray.Map:
+		keys, err := s.replacedArray(x.Keys, by)
+		if err != nil {
+			return nil, err
+		}
+		values, err := s.replaced(x.Values, by)
+		return &ndarray.Map{Keys: keys, Values: values}, err
+	case *ndarray.Sparse:
+		values, err := s.replacedArray(x.Values, by)
+		if err != nil {
+			return nil, err
+		}
+		indices, err := s.replacedArray(x.Indices, by)
+		return &ndarray.Sparse{Shape: x.Shape, Values: values, Indices: indices}, err
 	}
 	return v, nil
+}
+
+func (s *Session) replacedArray(a *ndarray.Array, by func(*ndarray.Array) (*ndarray.Array, error)) (*ndarray.Array, error) {
+	if a == nil {
+		return nil, nil
+	}
+	return by(a)
+}
+
+// replacedItems is replaced for a sequence, which is copied if an item is.
+func (s *Session) replacedItems(x *ndarray.Sequence, by func(*ndarray.Array) (*ndarray.Array, error)) (ndarray.Value, error) {
+	shared := x
+	for i, it := range x.Items {
+		if i%lookItems == 0 && s.ctx.Err() != nil {
+			return nil, s.ctx.Err()
+		}
+		own, err := s.replaced(it, by)
+		if err != nil {
+			return nil, err
+		}
+		if own == it {
+			continue
+		}
+		if x == shared {
+			x = &ndarray.Sequence{Elem: x.Elem, Items: slices.Clone(x.Items)}
+		}
+		x.Items[i] = own
+	}
+	return x, nil
 }
 
 // results returns the values of the main block's results; the slice is reused. Those of
@@ -243,13 +291,13 @@ func (s *Session) givenValue(v ndarray.Value) (ndarray.Value, error) {
 		}
 		return s.clone(x)
 	}
-	return ndarray.CloneIn(s.p.memory, v)
+	return ndarray.CloneIn(s.ctx, s.p.memory, v)
 }
 
 // clone copies an array, if there is room.
 func (s *Session) clone(a *ndarray.Array) (*ndarray.Array, error) {
 	if a == nil || a.DType == ndarray.String {
-		v, err := ndarray.CloneIn(s.p.memory, a)
+		v, err := ndarray.CloneIn(s.ctx, s.p.memory, a)
 		if err != nil {
 			return nil, err
 		}
@@ -262,24 +310,13 @@ func (s *Session) clone(a *ndarray.Array) (*ndarray.Array, error) {
 	return newHeader(a.DType, a.Shape, data), s.copyBytes(data, a.Data)
 }
 
-// copyPiece is how many bytes are copied between two looks at the context of a run.
-const copyPiece = 1 << 20
-
 // copyBytes is copy, which ends when the context of the run does.
 func (s *Session) copyBytes(dst, src []byte) error {
 	if s.device != nil {
 		n := min(len(dst), len(src))
 		return s.device.Copy(dst[:n], src[:n])
 	}
-	for len(src) > copyPiece && len(dst) > copyPiece {
-		if s.ctx != nil && s.ctx.Err() != nil {
-			return s.ctx.Err()
-		}
-		copy(dst, src[:copyPiece])
-		dst, src = dst[copyPiece:], src[copyPiece:]
-	}
-	copy(dst, src)
-	return nil
+	return sysmem.Copy(s.ctx, dst, src)
 }
 
 // apartResults marks results that lie in places of the arena which no others of those have bytes of.

@@ -93,20 +93,9 @@ func (s *Session) RunPlaced(ctx context.Context, inputs []ndarray.Value, places 
 		}
 		s.heads[slot].Data = places[i]
 	}
-	defer s.letGo()
 	defer s.rescue(&err)
 	if err := s.execute(ctx, inputs); err != nil || s.device == nil {
 		return err
 	}
 	return s.device.End()
-}
-
-// letGo forgets the caller's memory.
-func (s *Session) letGo() {
-	for _, slot := range s.p.Main.Results {
-		s.heads[slot].Data = nil
-	}
-	for _, slot := range s.p.Main.Params {
-		s.heads[slot].Data = nil
-	}
 }

@@ -253,6 +253,7 @@ func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool
 
 // execute binds the inputs and computes everything.
 func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
+	s.ctx, s.done = ctx, ctx.Done()
 	if err := s.bind(inputs); err != nil {
 		return err
 	}
@@ -263,7 +264,7 @@ func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 		}
 	}
 	s.open(false)
-	s.ctx, s.done, s.watched = ctx, ctx.Done(), s.p.hook != nil || s.Observe != nil || s.device != nil
+	s.watched = s.p.hook != nil || s.Observe != nil || s.device != nil
 	s.recycled.begin()
 	for i := range s.calls {
 		s.calls[i].Ctx = ctx
@@ -292,8 +293,7 @@ func (s *Session) bindKept(inputs []ndarray.Value) error {
 	if err := s.bindCaches(inputs); err != nil {
 		return err
 	}
-	s.bindStates(inputs)
-	return nil
+	return s.bindStates(inputs)
 }
 
 // finish ends a run that has computed everything.
@@ -311,7 +311,9 @@ func (s *Session) finish(fresh bool, buffers []*ndarray.Array) ([]ndarray.Value,
 		return nil, err
 	}
 	if s.p.keeps {
-		s.placeStates()
+		if err := s.placeStates(); err != nil {
+			return nil, err
+		}
 	}
 	if buffers != nil {
 		if err := s.copyTo(buffers, out); err != nil {
@@ -352,6 +354,34 @@ func (s *Session) rescue(err *error) {
 	}
 	if s.committed {
 		s.tear(*err)
+	}
+	s.unbind()
+}
+
+// unbind drops the context of a run and what is the caller's.
+func (s *Session) unbind() {
+	s.ctx, s.done = nil, nil
+	for i := range s.calls {
+		s.calls[i].Ctx = nil
+	}
+	for _, slot := range s.p.borrowed {
+		s.heads[slot].Data = nil
+		if !s.p.Slots[slot].Static {
+			s.vals[slot] = nil
+		}
+	}
+	for i := range s.loops {
+		clear(s.loops[i].next)
+		clear(s.loops[i].grown)
+	}
+}
+
+// findBorrowed lists the slots that point to memory of callers, or may.
+func (p *Program) findBorrowed() {
+	for i := range p.Slots {
+		if k := p.Slots[i].Kind; k != SlotConst && k != SlotArena {
+			p.borrowed = append(p.borrowed, i)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -205,22 +206,25 @@ func (s *Session) resetStates() error {
 // setState puts a copy of an array into state i.
 func (s *Session) setState(i int, a *ndarray.Array) error {
 	v := s.p.Slots[s.p.Main.Params[s.p.recurrent[i].Param]].Value
-	if err := CheckInput(v.Name, v.Type, a); err != nil {
+	if err := CheckInput(context.Background(), v.Name, v.Type, a); err != nil {
 		return err
 	}
-	copy(s.stateOf(i), a.Data)
 	s.states[i].torn = false
-	return nil
+	return s.copyBytes(s.stateOf(i), a.Data)
 }
 
 // bindStates gives the inputs that are left out what the session keeps, and results the
 // places that do not hold it.
-func (s *Session) bindStates(inputs []ndarray.Value) {
+func (s *Session) bindStates(inputs []ndarray.Value) error {
 	for i := range s.p.recurrent {
 		st, m := &s.p.recurrent[i], &s.states[i]
 		in := s.p.Main.Params[st.Param]
 		if m.active = inputs[st.Param] == nil; !m.active && st.overwritten {
-			s.moved += int64(copy(s.stateOf(i), s.heads[in].Data))
+			s.states[i].torn = true
+			if err := s.copyBytes(s.stateOf(i), s.heads[in].Data); err != nil {
+				return err
+			}
+			s.states[i].torn, s.moved = false, s.moved+int64(st.bytes)
 		}
 		if m.active || st.overwritten {
 			s.heads[in].Data = s.stateOf(i)
@@ -239,6 +243,7 @@ func (s *Session) bindStates(inputs []ndarray.Value) {
 			}
 		}
 	}
+	return nil
 }
 
 // checkStates reports a next value of another type, before any state changes.
@@ -263,7 +268,7 @@ func (s *Session) checkStates() error {
 
 // placeStates copies results that are the next values of states, and not at their places, there. No copy overwrites what
 // another one reads: nothing but the result itself and what is dead lies in a place that does not hold the state.
-func (s *Session) placeStates() {
+func (s *Session) placeStates() error {
 	for i := range s.p.recurrent {
 		m := &s.states[i]
 		if !m.active || s.p.recurrent[i].overwritten {
@@ -272,9 +277,13 @@ func (s *Session) placeStates() {
 		next := s.place(i, 1-m.now)[s.p.recurrent[i].at:][:s.p.recurrent[i].bytes]
 		made := s.vals[s.p.Main.Results[s.p.recurrent[i].Result]].(*ndarray.Array).Data
 		if len(next) > 0 && &made[0] != &next[0] {
-			s.moved += int64(copy(next, made))
+			if err := s.copyBytes(next, made[:len(next)]); err != nil {
+				return err
+			}
+			s.moved += int64(len(next))
 		}
 	}
+	return nil
 }
 
 // keepStates ends a run that succeeded: what is next is the state now.

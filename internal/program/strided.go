@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -41,29 +42,29 @@ func (v *strided) slice(i int) []byte {
 	return v.data[at : at+v.rows()*row : at+v.rows()*row]
 }
 
-// contiguous copies the window, transposed if it is.
-func (v *strided) contiguous() *ndarray.Array {
-	slice, n := v.rows()*v.of.rowBytes(), v.of.slices()
-	out := &ndarray.Array{DType: v.DType, Shape: slices.Clone(v.Shape), Data: ndarray.AlignedBytes(n * slice)}
-	for i := range n {
-		dst := out.Data[i*slice : (i+1)*slice]
-		if v.transposed {
-			transposeInto(dst, v.slice(i), v.rows(), v.DType.Size())
-		} else {
-			copy(dst, v.slice(i))
-		}
+// lookSlices is how many slices of a cache, or rows of one, are copied between two looks at the context of a run.
+const lookSlices = 64
+
+// copySlice copies slice i of a cache.
+func (s *Session) copySlice(dst, src []byte, i int) error {
+	if i%lookSlices == 0 && s.ctx != nil && s.ctx.Err() != nil {
+		return s.ctx.Err()
 	}
-	return out
+	return sysmem.Copy(s.ctx, dst, src)
 }
 
 // transposeInto writes a matrix of some rows, transposed.
-func transposeInto(dst, src []byte, rows, size int) {
+func (s *Session) transposeInto(dst, src []byte, rows, size int) error {
 	cols := len(src) / max(1, rows*size)
 	for r := range rows {
+		if r%lookSlices == 0 && s.ctx != nil && s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
 		for c := range cols {
 			copy(dst[(c*rows+r)*size:][:size], src[(r*cols+c)*size:])
 		}
 	}
+	return nil
 }
 
 // contiguous returns the array in a slot, a copy of a strided one.
@@ -86,10 +87,19 @@ func (s *Session) contiguous(slot int) (*ndarray.Array, error) {
 
 // whole is a copy of a strided array in one piece.
 func (s *Session) whole(v *strided) (*ndarray.Array, error) {
-	if err := s.p.memory.Ask("a cache in one piece", int64(v.rows()*v.of.rowBytes()*v.of.slices())); err != nil {
+	slice, n := v.rows()*v.of.rowBytes(), v.of.slices()
+	data, err := newBytes("a cache in one piece", n*slice, s.p.memory)
+	for i := 0; i < n && err == nil; i++ {
+		if dst := data[i*slice : (i+1)*slice]; v.transposed {
+			err = s.transposeInto(dst, v.slice(i), v.rows(), v.DType.Size())
+		} else {
+			err = s.copySlice(dst, v.slice(i), i)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
-	return v.contiguous(), nil
+	return &ndarray.Array{DType: v.DType, Shape: slices.Clone(v.Shape), Data: data}, nil
 }
 
 func (s *Session) isStrided(slot int) bool {

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"context"
 	"math"
 	"unsafe"
 
@@ -49,7 +50,11 @@ func Clone[V ndarray.Value](c *ops.Call, v V) V {
 		CopyWhole(c, out, a)
 		return any(out).(V)
 	}
-	return Try(ndarray.CloneIn(memoryOf(c), v)).(V)
+	var ctx context.Context
+	if c != nil {
+		ctx = c.Ctx
+	}
+	return Try(ndarray.CloneIn(ctx, memoryOf(c), v)).(V)
 }
 
 // Copy is a copy of some elements in the budget of the call.
