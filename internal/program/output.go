@@ -120,9 +120,13 @@ func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 		}
 		s.spans = append(s.spans, spanOf(a, i, t.IsStatic()))
 	}
-	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
-	for i := range s.spans[min(1, len(s.spans)):] {
-		if a, b := s.spans[i], s.spans[i+1]; b.lo < a.hi && b.lo < b.hi {
+	s.order = s.order[:0]
+	for i := range s.spans {
+		s.order = append(s.order, i)
+	}
+	slices.SortFunc(s.order, func(i, j int) int { return cmp.Compare(s.spans[i].lo, s.spans[j].lo) })
+	for k := range s.order[min(1, len(s.order)):] {
+		if a, b := s.spans[s.order[k]], s.spans[s.order[k+1]]; b.lo < a.hi && b.lo < b.hi {
 			return &OutputError{s.p.outputName(b.output), "memory of its own", fmt.Sprintf("memory of the buffer for output %q", s.p.outputName(a.output))}
 		}
 	}

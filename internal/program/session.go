@@ -39,6 +39,7 @@ type Session struct {
 	states    []stateMemory
 	own       owned
 	spans     []span // of the buffers that RunInto was given
+	order     []int  // of those, by address
 	device    backend.Memory
 	wanted    []int // slots of results that are read on the host
 	// Poison fills the arena with a pattern before each run, so that a read of

@@ -14,7 +14,7 @@ import (
 // its inputs.
 func TestRunsLeaveNothingOfTheCaller(t *testing.T) {
 	for _, graph := range []string{
-		`in %x: float32[262145] %a = Reshape(%x, %s) %y = Neg(%x) const %s: int64[2] = [1,262145] out %y, %a`,
+		`in %x: float32[262145] const %s: int64[2] = [1,262145] %a = Reshape(%x, %s) %y = Neg(%x) out %y, %a`,
 		`in %x: float32[N] %y = Neg(%x) out %y, %x`,
 		`in %x: float32[N] const %n: int64[] = 3 %y = Loop(%n, _, %x) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[?] %q = Neg(%p) out %c, %q } } out %y`,
 	} {
