@@ -402,7 +402,7 @@ func (s *Session) alone(f func() error) error {
 
 // Arena is memory that sessions of several programs (other shapes, other models) share: it is as large as the largest of
 // them needs, not the sum. A run locks it; other runs wait, until their context ends. The results of a run are valid until the
-// next run of any session in the arena. What a hook or observer of a run calls in its arena is refused with [ErrSessionInUse].
+// next run of any session in the arena. What a hook, observer or operator of a run calls in its arena is refused with [ErrSessionInUse].
 type Arena = program.Arena
 
 // NewArena returns an empty arena for [Program.NewSessionIn].

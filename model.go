@@ -307,7 +307,7 @@ func raisedBy(r onnxexport.Raised) string {
 func (m *Model) CheckPortable(ctx context.Context) (err error) {
 	defer rescue.Into(&err)
 	_, err = usingContext(ctx, m.lifetime(), func() (struct{}, error) {
-		err := ops.CheckBranches(m.module.Graph)
+		err := cmp.Or(ctx.Err(), ops.CheckBranches(m.module.Graph))
 		if err == nil {
 			err = checkFolded(ctx, *m.module)
 		}

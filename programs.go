@@ -3,11 +3,13 @@ package berth
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // The programs that [Model.RunValues] keeps. A key says what a program was compiled for; calls with
@@ -53,6 +55,7 @@ type keptProgram struct {
 	key     programKey
 	used    int64         // the last call
 	waiting int           // calls, until done
+	by      string        // the goroutine that compiles it
 	cancel  func()        // ends the compilation
 	done    chan struct{} // closed when there is a program or an error
 	p       *Program
@@ -126,7 +129,7 @@ func (m *Model) shapesKey(inputs map[string]ndarray.Value) string {
 	var key []byte
 	for _, in := range m.source().Graph.Params {
 		a, ok := inputs[in.Name].(*ndarray.Array)
-		if !ok || a == nil {
+		if !ok || in.Type.Kind != ssa.KindTensor {
 			key = append(key, 0)
 			continue
 		}
@@ -141,7 +144,7 @@ func (m *Model) shapesKey(inputs map[string]ndarray.Value) string {
 // bindShapes fixes the shapes of a set of inputs.
 func (m *Model) bindShapes(c *config, inputs map[string]ndarray.Value) {
 	for _, in := range m.source().Graph.Params {
-		if a, ok := inputs[in.Name].(*ndarray.Array); ok && a != nil {
+		if a, ok := inputs[in.Name].(*ndarray.Array); ok && in.Type.Kind == ssa.KindTensor {
 			c.shapes[in.Name] = slices.Clone(a.Shape)
 		}
 	}
@@ -222,6 +225,9 @@ func (k *keptPrograms) admits(key programKey) bool {
 // fill compiles, and keeps the result if it is a program.
 func (k *keptPrograms) fill(ctx context.Context, e *keptProgram, compile compilation) {
 	defer e.cancel()
+	k.mu.Lock()
+	e.by = rescue.Goroutine()
+	k.mu.Unlock()
 	p, err := compile(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -265,9 +271,12 @@ func (k *keptPrograms) remove(e *keptProgram) {
 // wait waits for a program until the context ends. The last to leave ends the compilation, and
 // returns when it has ended.
 func (k *keptPrograms) wait(ctx context.Context, e *keptProgram) (*Program, error) {
-	select {
-	case <-e.done:
-	case <-ctx.Done():
+	within := k.isCompiling(e)
+	if !within {
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+		}
 	}
 	k.mu.Lock()
 	e.waiting--
@@ -277,6 +286,9 @@ func (k *keptPrograms) wait(ctx context.Context, e *keptProgram) (*Program, erro
 		e.cancel()
 	}
 	k.mu.Unlock()
+	if within {
+		return nil, errWithin
+	}
 	if last {
 		<-e.done
 	}
@@ -287,6 +299,20 @@ func (k *keptPrograms) wait(ctx context.Context, e *keptProgram) (*Program, erro
 		return nil, err
 	}
 	return nil, e.err
+}
+
+// errWithin is the error of a call that would wait for itself.
+var errWithin = errors.New("an operator runs the model that is being compiled with it: type rules and kernels must not")
+
+// isCompiling reports whether the present goroutine is the one that compiles a program.
+func (k *keptPrograms) isCompiling(e *keptProgram) bool {
+	if e.isDone() {
+		return false
+	}
+	id := rescue.Goroutine()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return e.by == id
 }
 
 // forget drops all programs.

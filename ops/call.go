@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -98,6 +99,69 @@ func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (_ *ndarray.Array, 
 	}
 	c.Out[i] = a
 	return a, nil
+}
+
+// evalForeign runs an operator that berth did not write: it gets headers of its own, and its results are checked and brought to
+// where they are planned.
+func evalForeign(o *Op, c *Call) error {
+	own := *c
+	own.In, own.Out = headers(c.In), headers(c.Out)
+	if c.OverlaysAny() {
+		clear(own.Out)
+	}
+	if err := o.Eval(&own); err != nil {
+		return err
+	}
+	for i, v := range c.Node.Out {
+		if v == nil {
+			continue
+		}
+		var made ndarray.Value
+		if i < len(own.Out) {
+			made = own.Out[i]
+		}
+		if err := c.accept(i, v.Type, made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// headers are values with copies of the headers of arrays.
+func headers(of []ndarray.Value) []ndarray.Value {
+	out := slices.Clone(of)
+	for i, v := range out {
+		if a, ok := v.(*ndarray.Array); ok && a != nil {
+			h := *a
+			h.Shape = slices.Clone(a.Shape)
+			out[i] = &h
+		}
+	}
+	return out
+}
+
+// accept stores a value as result i if it is of its type, in the planned place if there is one.
+func (c *Call) accept(i int, t ssa.Type, v ndarray.Value) error {
+	err := t.CheckValue(c.Ctx, v)
+	if bad := (*ndarray.ValueError)(nil); errors.As(err, &bad) {
+		return fmt.Errorf("the operator made %s as result %d, its type is %s", bad.Got, i, t)
+	} else if err != nil {
+		return err
+	}
+	a, isArray := v.(*ndarray.Array)
+	planned, _ := c.Out[i].(*ndarray.Array)
+	switch {
+	case planned != nil && (!isArray || a.DType != planned.DType || !slices.Equal(a.Shape, planned.Shape)):
+		return fmt.Errorf("the operator made %s as result %d, planned as %s", ndarray.Describe(v), i, planned)
+	case planned != nil && (len(a.Data) == 0 || &a.Data[0] != &planned.Data[0]):
+		return c.SetOutput(i, a)
+	case planned == nil && isArray && !a.Aligned():
+		v, err = ndarray.CloneIn(c.Ctx, c.Memory, a)
+		fallthrough
+	case planned == nil:
+		c.Out[i] = v
+	}
+	return err
 }
 
 // maxResults is more than any operator has.

@@ -91,7 +91,10 @@ func Eval(c *Call) (err error) {
 		c.Out = append(c.Out, nil)
 	}
 	run := o.Eval
-	if c.OverlaysAny() {
+	switch {
+	case o.foreign:
+		run = func(c *Call) error { return evalForeign(o, c) }
+	case c.OverlaysAny():
 		run = func(c *Call) error { return evalOutOfPlace(o, c) }
 	}
 	if err := run(c); err != nil {

@@ -37,7 +37,12 @@ type Op struct {
 	Upgrades []Upgrade
 	// Downgrades bring nodes in newest form to older ones, in descending order of Below.
 	Downgrades []Downgrade
+
+	foreign bool
 }
+
+// Foreign reports whether a package outside berth registered the operator. Its results are checked, and it may call berth.
+func (o *Op) Foreign() bool { return o.foreign }
 
 // But returns the operator with some traits changed.
 //

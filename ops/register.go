@@ -3,7 +3,9 @@ package ops
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -33,13 +35,25 @@ var table = map[Key]*ssa.Operator{}
 // define operators, and panics if the table has an operator of the same domain and
 // name.
 func Register(family ...*Op) {
+	foreign := isForeign()
 	for _, o := range family {
+		o.foreign = foreign
 		k := Key{o.Domain, o.Name}
 		if table[k] != nil {
 			panic(fmt.Sprintf("ops: operator %q of domain %q is registered twice", o.Name, o.Domain))
 		}
 		table[k] = &ssa.Operator{Domain: o.Domain, Name: o.Name, Def: o}
 	}
+}
+
+// isForeign reports whether a package outside berth calls the function that asks.
+func isForeign() bool {
+	pc := make([]uintptr, 2)
+	pc = pc[:runtime.Callers(2, pc)]
+	frames := runtime.CallersFrames(pc)
+	register, more := frames.Next()
+	caller, _ := frames.Next()
+	return more && !strings.HasPrefix(caller.Function, strings.TrimSuffix(register.Function, "ops.Register"))
 }
 
 // All returns every operator that is linked, by domain and name.

@@ -4,21 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
 // Arena is memory that sessions of several programs share: it is as large as the
 // largest of them needs, not the sum. A run locks it; other runs wait, until their context ends. The results of
-// a run are valid until the next run of any session in the arena. A hook or observer of a run can not begin another one in
-// its arena: that is an [ErrInUse].
+// a run are valid until the next run of any session in the arena. A hook, observer or operator of a run can not begin another one in
+// its arena, nor make a session there: that is an [ErrInUse].
 type Arena struct {
 	once  sync.Once
 	held  chan struct{}          // has a place for who holds the arena
-	owner atomic.Pointer[string] // the goroutine that holds it while it may call a hook or observer
+	owner atomic.Pointer[string] // the goroutine that holds it while it may call code of the caller's
 	size  atomic.Int64
 	data  []byte
 	key   *byte    // what a backend knows the arena by, which keeps no session
@@ -75,8 +75,8 @@ func (a *Arena) lock(ctx context.Context) error {
 		return nil
 	default:
 	}
-	if owner := a.owner.Load(); owner != nil && *owner == goroutine() {
-		return fmt.Errorf("a hook or observer of a run in the same arena makes the call: %w", ErrInUse)
+	if owner := a.owner.Load(); owner != nil && *owner == rescue.Goroutine() {
+		return fmt.Errorf("a hook, observer or operator of a run in the same arena makes the call: %w", ErrInUse)
 	}
 	select {
 	case a.held <- struct{}{}:
@@ -91,8 +91,8 @@ func (a *Arena) enter(ctx context.Context, s *Session) error {
 	if err := a.lock(ctx); err != nil {
 		return err
 	}
-	if s.p.hook != nil || s.Observe != nil {
-		id := goroutine()
+	if s.p.hook != nil || s.p.callsBack || s.Observe != nil {
+		id := rescue.Goroutine()
 		a.owner.Store(&id)
 	}
 	if len(s.arena) != len(a.data) {
@@ -105,15 +105,4 @@ func (a *Arena) enter(ctx context.Context, s *Session) error {
 func (a *Arena) leave() {
 	a.owner.Store(nil)
 	<-a.held
-}
-
-// goroutine tells the present goroutine from others.
-func goroutine() string {
-	var buf [32]byte // "goroutine 1 [running]:"
-	for i, c := range buf[:runtime.Stack(buf[:], false)] {
-		if c == '[' {
-			return string(buf[:i])
-		}
-	}
-	return string(buf[:])
 }

@@ -107,6 +107,10 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	}
 	c.markOverwrites()
 	p.findBorrowed()
+	p.Main.each(func(in *Instr) {
+		o := ops.Of(in.Node)
+		p.callsBack = p.callsBack || o != nil && (o.Foreign() || o.Domain == ops.Private && o.Name == "Call")
+	})
 	p.keeps = len(p.caches)+len(p.recurrent) > 0
 	c.countReport()
 	if !o.NoCheck {

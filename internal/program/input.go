@@ -37,86 +37,13 @@ func (p *Program) wrongCount(n int) error {
 }
 
 // CheckInput compares a value with the type of a parameter: kind, element type, rank, known
-// dimensions, and that it is sound in itself ([ndarray.CheckValue]). The error is an [*InputError], or that of the context.
+// dimensions, and that it is sound in itself ([ssa.Type.CheckValue]). The error is an [*InputError], or that of the context.
 func CheckInput(ctx context.Context, name string, t ssa.Type, v ndarray.Value) error {
-	got := ""
-	if v != nil {
-		err := ndarray.CheckValue(ctx, v)
-		if bad := (*ndarray.ValueError)(nil); errors.As(err, &bad) {
-			got = bad.Got
-		} else if err != nil {
-			return err
-		}
+	err := t.CheckValue(ctx, v)
+	if bad := (*ndarray.ValueError)(nil); errors.As(err, &bad) {
+		return &InputError{Name: name, Want: t.String(), Got: bad.Got}
 	}
-	if got == "" {
-		got = mismatch(ctx, t, v)
-	}
-	if got != "" {
-		return &InputError{Name: name, Want: t.String(), Got: got}
-	}
-	return nil
-}
-
-// lookItems is how many members of a sequence are visited between two looks at a context.
-const lookItems = 1 << 10
-
-// mismatch describes a sound value that is not of a type; "" if it is, or if the context ends first.
-func mismatch(ctx context.Context, t ssa.Type, v ndarray.Value) string {
-	ok := true
-	switch x := v.(type) {
-	case *ndarray.Array:
-		if t.Kind == ssa.KindOptional && x != nil && t.Elem != nil {
-			return mismatch(ctx, *t.Elem, v)
-		}
-		return mismatchTensor(t, x)
-	case *ndarray.Sequence:
-		if ok = t.Kind == ssa.KindSequence && x != nil; ok && t.Elem != nil {
-			return mismatchItem(ctx, *t.Elem, x)
-		}
-		ok = ok || t.Kind == ssa.KindOptional && x != nil
-	case *ndarray.Optional:
-		if ok = t.Kind == ssa.KindOptional && x != nil; ok && x.Value != nil && t.Elem != nil {
-			return mismatch(ctx, *t.Elem, x.Value)
-		}
-	case *ndarray.Map:
-		ok = t.Kind == ssa.KindMap && x != nil
-	case *ndarray.Sparse:
-		ok = t.Kind == ssa.KindSparse && x != nil
-	case nil:
-		ok = t.Kind == ssa.KindOptional
-	default: // of a package that keeps values elsewhere
-		return ndarray.Describe(v)
-	}
-	if ok || t.Kind == ssa.KindUnknown && ndarray.Describe(v) != "nothing" {
-		return ""
-	}
-	return ndarray.Describe(v)
-}
-
-// mismatchItem describes the first member of a sequence that is not of a type.
-func mismatchItem(ctx context.Context, t ssa.Type, s *ndarray.Sequence) string {
-	for i, item := range s.Items {
-		if i%lookItems == 0 && ctx.Err() != nil {
-			return "" // the run fails with that
-		}
-		if got := mismatch(ctx, t, item); got != "" {
-			return fmt.Sprintf("a sequence whose member %d is %s", i, got)
-		}
-	}
-	return ""
-}
-
-func mismatchTensor(t ssa.Type, a *ndarray.Array) string {
-	if a == nil {
-		return "a nil *ndarray.Array"
-	}
-	if t.Kind != ssa.KindUnknown && (t.Kind != ssa.KindTensor || a.DType != t.DType) || !t.Fits(a.Shape) {
-		return a.String()
-	}
-	if err := a.Check(); err != nil {
-		return err.Error()
-	}
-	return ""
+	return err
 }
 
 // CheckBounds reports an axis of an input that is longer than [Options.Bounds] says of its symbolic dimension.

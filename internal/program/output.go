@@ -109,8 +109,8 @@ func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 			return &OutputError{s.p.outputName(i), "nil: " + t.String() + " is no tensor", a.String()}
 		}
 		if t.IsStatic() {
-			if got := mismatchTensor(t, a); got != "" {
-				return &OutputError{s.p.outputName(i), t.String(), got}
+			if err := CheckInput(context.Background(), "", t, a); err != nil {
+				return &OutputError{s.p.outputName(i), t.String(), err.(*InputError).Got}
 			}
 		} else if t.Kind == ssa.KindTensor && a.DType != t.DType {
 			return &OutputError{s.p.outputName(i), t.String(), a.String()}

@@ -202,7 +202,7 @@ func (s *Session) replacedArray(a *ndarray.Array, by func(*ndarray.Array) (*ndar
 func (s *Session) replacedItems(x *ndarray.Sequence, by func(*ndarray.Array) (*ndarray.Array, error)) (ndarray.Value, error) {
 	shared := x
 	for i, it := range x.Items {
-		if i%lookItems == 0 && s.ctx.Err() != nil {
+		if i%lookSlices == 0 && s.ctx.Err() != nil {
 			return nil, s.ctx.Err()
 		}
 		own, err := s.replaced(it, by)

@@ -141,6 +141,7 @@ type Program struct {
 	sharesWork    bool // a kernel may use more than one thread
 	memory        ndarray.Budget
 	hook          *Hook
+	callsBack     bool             // a kernel may run code of the caller's, which may call a session
 	borrowed      []int            // slots that point to memory of callers, or may
 	bounds        map[string]int64 // [Options.Bounds]
 	outputs       []string         // names of the results, for errors

@@ -6,6 +6,7 @@ package rescue
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 )
 
@@ -96,4 +97,15 @@ func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 		var none T
 		return none, ctx.Err()
 	}
+}
+
+// Goroutine tells the present goroutine from others.
+func Goroutine() string {
+	var buf [32]byte // "goroutine 1 [running]:"
+	for i, c := range buf[:runtime.Stack(buf[:], false)] {
+		if c == '[' {
+			return string(buf[:i])
+		}
+	}
+	return string(buf[:])
 }
