@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // sixWays runs a model by each method that takes values.
@@ -165,4 +168,136 @@ func TestCause(t *testing.T) {
 	_, _, err = m.Optimize(ctx)
 	require.ErrorIs(t, err, shutdown)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// made is what the operator of TestForeignOperators does.
+var made struct {
+	eval  func(c *ops.Call) error
+	infer func() ssa.Type
+}
+
+var registerForeign = sync.OnceFunc(func() {
+	ops.Register(&ops.Op{Domain: "test.foreign", Name: "Made", Since: 1, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Facts: ops.Facts{Traits: ops.GeneralTraits},
+		Infer: func(*ssa.Node) ([]ops.Inferred, error) { return ops.One(made.infer()), nil },
+		Eval:  func(c *ops.Call) error { return made.eval(c) }})
+})
+
+// foreignModel is a model of one operator that the test registers.
+func foreignModel(t *testing.T, shape ...ssa.Dim) *berth.Model {
+	t.Helper()
+	registerForeign()
+	made.infer = func() ssa.Type { return ssa.TensorOf(ndarray.Float32, shape...) }
+	made.eval = func(c *ops.Call) error { return c.SetOutput(0, ndarray.Of([]float32{7, 8}, 2)) }
+	g := ssa.NewGraph("foreign")
+	n := g.NewNode("Made", []*ssa.Value{g.AddParam("x", ssa.TensorOf(ndarray.Float32, shape...))}, 1)
+	n.Domain, n.Out[0].Name, g.Results = "test.foreign", "y", n.Out
+	require.NoError(t, ops.Infer(n))
+	return berth.FromModule(&ssa.Module{Graph: g, OutputNames: []string{"y"}})
+}
+
+// TestForeignOperators: what operators of other packages make is of their type, or an error that names the node.
+func TestForeignOperators(t *testing.T) {
+	sevens := func() *ndarray.Array { return ndarray.Of([]float32{7, 8}, 2) }
+	cyclic := &ndarray.Sequence{}
+	cyclic.Items = []ndarray.Value{cyclic}
+	put := func(v ndarray.Value) func(c *ops.Call) error {
+		return func(c *ops.Call) error { c.Out[0] = v; return nil }
+	}
+	for _, c := range []struct {
+		name string
+		eval func(c *ops.Call) error
+		want string // "" for [7 8]
+	}{
+		{"replaced", put(sevens()), ""},
+		{"stored", func(c *ops.Call) error { return c.SetOutput(0, sevens()) }, ""},
+		{"headers changed", func(c *ops.Call) error {
+			c.Array(0).Shape[0], c.Array(0).Data = 1<<30, nil
+			return put(sevens())(c)
+		}, ""},
+		{"short", put(&ndarray.Array{DType: ndarray.Float32, Shape: []int{2}, Data: make([]byte, 4)}), "have 1 elements, need 2"},
+		{"other type", put(ndarray.Must(ndarray.Int8, 2)), "int8[2]"},
+		{"other rank", put(ndarray.Must(ndarray.Float32, 2, 1)), "float32[2,1]"},
+		{"nothing", put(nil), "nothing"},
+		{"nil", put((*ndarray.Array)(nil)), "a nil *ndarray.Array"},
+		{"no results", func(c *ops.Call) error { c.Out = nil; return nil }, "nothing"},
+		{"sequence", put(cyclic), "nested deeper"},
+	} {
+		for _, d := range []ssa.Dim{ssa.D(2), ssa.Sym("N"), {}} {
+			m := foreignModel(t, d)
+			made.eval = c.eval
+			for way, run := range sixWays(t, m) {
+				for range 2 {
+					err := run(t.Context(), map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2)})
+					var at *berth.NodeError
+					if c.want == "" {
+						require.NoError(t, err, "%s %s %s", c.name, d, way)
+					} else if assert.ErrorAs(t, err, &at, "%s %s %s", c.name, d, way) {
+						assert.ErrorContains(t, err, "test.foreign.Made", way)
+						assert.ErrorContains(t, err, c.want, "%s %s", c.name, way)
+					}
+				}
+			}
+			out, err := m.RunValues(t.Context(), map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2)})
+			if c.want == "" && assert.NoError(t, err) {
+				assert.Equal(t, []float32{7, 8}, out["y"].(*ndarray.Array).Floats32(), c.name)
+			}
+		}
+	}
+	g := foreignModel(t, ssa.D(2)).Graph()
+	made.infer = func() ssa.Type { return ssa.StaticTensor(99, 2) }
+	assert.ErrorContains(t, ops.Infer(g.Nodes[0]), "element type 99 does not exist")
+}
+
+// TestForeignOperatorsCallBack: an operator that calls what waits for it gets an error.
+func TestForeignOperatorsCallBack(t *testing.T) {
+	m, arena, in := foreignModel(t, ssa.D(2)), berth.NewArena(), map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2)}
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSessionIn(arena)
+	require.NoError(t, err)
+	other, err := p.NewSessionIn(arena)
+	require.NoError(t, err)
+	calls, eval := 0, made.eval
+	made.eval = func(c *ops.Call) error {
+		calls++
+		_, err := other.RunValues(t.Context(), in)
+		assert.ErrorIs(t, err, berth.ErrSessionInUse)
+		_, err = p.NewSessionIn(arena)
+		assert.ErrorIs(t, err, berth.ErrSessionInUse)
+		return eval(c)
+	}
+	_, err = s.RunValues(t.Context(), in)
+	require.NoError(t, err)
+	assert.Equal(t, 1, calls)
+
+	made.eval, calls = eval, 0
+	infer, inside := made.infer, false
+	made.infer = func() ssa.Type {
+		if !inside {
+			inside = true
+			calls++
+			_, err := m.RunValues(t.Context(), in)
+			assert.ErrorContains(t, err, "is being compiled")
+			inside = false
+		}
+		return infer()
+	}
+	_, err = m.RunValues(t.Context(), in)
+	require.NoError(t, err)
+	assert.Positive(t, calls)
+}
+
+// TestUntypedInputs: models take any value for an input without a type, and an ended context is the error of what folds.
+func TestUntypedInputs(t *testing.T) {
+	g := ssa.NewGraph("untyped")
+	n := g.NewNode("Identity", []*ssa.Value{g.AddParam("u", ssa.Type{})}, 1)
+	n.Out[0].Name, g.Results = "y", n.Out
+	require.NoError(t, ops.Infer(n))
+	m := berth.FromModule(&ssa.Module{Graph: g, OutputNames: []string{"y"}})
+	for name, run := range sixWays(t, m) {
+		assert.NoError(t, run(t.Context(), map[string]ndarray.Value{"u": ndarray.Must(ndarray.Float32, 2)}), name)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.ErrorIs(t, m.CheckPortable(ended), context.Canceled)
 }

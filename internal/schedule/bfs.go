@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -44,9 +43,9 @@ func breadthFirst(g *ssa.Graph) []*ssa.Node {
 			if v == nil {
 				continue
 			}
-			for _, u := range inOrder(v) {
-				if waiting[u.Node.ID]--; waiting[u.Node.ID] == 0 {
-					act = append(act, u.Node)
+			for _, reader := range inOrder(v) {
+				if waiting[reader.ID]--; waiting[reader.ID] == 0 {
+					act = append(act, reader)
 				}
 			}
 		}
@@ -57,10 +56,13 @@ func breadthFirst(g *ssa.Graph) []*ssa.Node {
 	return done
 }
 
-// inOrder returns a value's uses sorted by node id, so that the order does not
+// inOrder returns the node of each of a value's uses, sorted by id, so that the order does not
 // depend on the history of the graph.
-func inOrder(v *ssa.Value) []ssa.Use {
-	return slices.SortedFunc(slices.Values(v.Uses()), func(a, b ssa.Use) int {
-		return cmp.Or(cmp.Compare(a.Node.ID, b.Node.ID), cmp.Compare(a.Index, b.Index))
-	})
+func inOrder(v *ssa.Value) []*ssa.Node {
+	readers := make([]*ssa.Node, 0, len(v.Uses()))
+	for _, u := range v.Uses() {
+		readers = append(readers, u.Node)
+	}
+	slices.SortFunc(readers, func(a, b *ssa.Node) int { return a.ID - b.ID })
+	return readers
 }
