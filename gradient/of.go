@@ -179,6 +179,9 @@ func Promote(g *ssa.Graph, names ...string) (params []*ssa.Value, values []*ssa.
 	if g == nil {
 		return nil, nil, errors.New("no graph is given")
 	}
+	if err := ssa.Check(g); err != nil {
+		return nil, nil, err
+	}
 	for _, name := range names {
 		c := firstConst(g, name)
 		if c == nil {

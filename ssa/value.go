@@ -12,13 +12,19 @@ import (
 // whatever [ndarray.CheckValue] refuses. Nil is a value of an optional. A context that ends is its error.
 func (t Type) CheckValue(ctx context.Context, v ndarray.Value) (err error) {
 	defer rescue.Into(&err)
-	if v != nil {
+	a, isArray := v.(*ndarray.Array)
+	if isArray = isArray && a != nil; v != nil && !isArray {
 		if err := ndarray.CheckValue(ctx, v); err != nil {
 			return err
 		}
 	}
 	if got := t.mismatch(ctx, v); got != "" {
 		return &ndarray.ValueError{Got: got}
+	}
+	if isArray {
+		if err := a.Check(); err != nil {
+			return &ndarray.ValueError{Got: err.Error()}
+		}
 	}
 	if ctx != nil {
 		return ctx.Err()

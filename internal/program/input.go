@@ -40,6 +40,9 @@ func (p *Program) wrongCount(n int) error {
 // dimensions, and that it is sound in itself ([ssa.Type.CheckValue]). The error is an [*InputError], or that of the context.
 func CheckInput(ctx context.Context, name string, t ssa.Type, v ndarray.Value) error {
 	err := t.CheckValue(ctx, v)
+	if err == nil {
+		return nil
+	}
 	if bad := (*ndarray.ValueError)(nil); errors.As(err, &bad) {
 		return &InputError{Name: name, Want: t.String(), Got: bad.Got}
 	}
