@@ -277,7 +277,9 @@ func (e *emitter) fork(f *Fork, at []occurrence, behind bool) (live bool) {
 
 // normalize sorts runs and merges those that touch.
 func normalize(s Set) Set {
-	slices.SortFunc(s, func(a, b Range) int { return a.Lo - b.Lo })
+	if !slices.IsSortedFunc(s, func(a, b Range) int { return a.Lo - b.Lo }) {
+		sort.Slice(s, func(i, j int) bool { return s[i].Lo < s[j].Lo }) // programs have its code already
+	}
 	out := s[:0]
 	for _, r := range s {
 		if k := len(out) - 1; k >= 0 && r.Lo <= out[k].Hi {

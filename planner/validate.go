@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -117,14 +118,9 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 			events = append(events, event{r.Lo, 1, i}, event{r.Hi, 0, i})
 		}
 	}
-	slices.SortFunc(events, func(a, b event) int {
-		switch {
-		case a.at != b.at:
-			return cmp.Compare(a.at, b.at)
-		case a.birth != b.birth:
-			return a.birth - b.birth
-		}
-		return a.buf - b.buf
+	sort.Slice(events, func(i, j int) bool { // programs have its code already
+		a, b := events[i], events[j]
+		return cmp.Or(cmp.Compare(a.at, b.at), a.birth-b.birth, a.buf-b.buf) < 0
 	})
 	byRank, rank := rankByOffset(s.Offsets)
 	live := newLiveSet(len(rank))

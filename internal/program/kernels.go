@@ -347,7 +347,7 @@ func appendConst(key []byte, c *ssa.Constant, memory ndarray.Budget) ([]byte, bo
 
 // appendDims is appendType for a static type.
 func appendDims(key []byte, t ssa.Type) []byte {
-	key = append(key, byte(t.DType), byte(len(t.Shape)))
+	key = binary.AppendUvarint(append(key, byte(t.DType)), uint64(len(t.Shape)))
 	for _, d := range t.Shape {
 		n, _ := d.Const()
 		key = binary.AppendUvarint(key, uint64(n))
