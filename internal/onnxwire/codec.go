@@ -115,7 +115,7 @@ func (c codec) blobs(num protowire.Number, list *[][]byte) {
 }
 
 // varints is a repeated integer field that is written without packing, as onnx.proto declares dims and the like.
-func varints[T int32 | int64 | uint64](c codec, num protowire.Number, list *[]T) {
+func varints[T int32 | int64](c codec, num protowire.Number, list *[]T) {
 	if c.reads(num) {
 		*list = readVarints(c.d, *list)
 	} else if c.e != nil {
@@ -126,7 +126,7 @@ func varints[T int32 | int64 | uint64](c codec, num protowire.Number, list *[]T)
 }
 
 // packedVarints is a repeated integer field that onnx.proto declares packed.
-func packedVarints[T int32 | int64 | uint64](c codec, num protowire.Number, list *[]T) {
+func packedVarints[T int32 | int64](c codec, num protowire.Number, list *[]T) {
 	if c.reads(num) {
 		*list = readVarints(c.d, *list)
 	} else if c.e != nil {

@@ -467,14 +467,14 @@ func appendNumber[T float32 | float64](b []byte, v T) []byte {
 }
 
 // readVarints reads a repeated integer field, packed or as a run of single elements, and moves on.
-func readVarints[T int32 | int64 | uint64](d *decoder, list []T) []T {
+func readVarints[T int32 | int64](d *decoder, list []T) []T {
 	if d.typ != protowire.VarintType {
 		return readPackedVarints(d, list)
 	}
 	return elements(d, list, func() T { return T(d.varint()) })
 }
 
-func readPackedVarints[T int32 | int64 | uint64](d *decoder, list []T) []T {
+func readPackedVarints[T int32 | int64](d *decoder, list []T) []T {
 	b := d.view()
 	from, count := d.pos-len(b), 0
 	for at := 0; at < len(b) && d.look(from+at); at += lookEach {

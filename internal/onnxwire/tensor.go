@@ -1,5 +1,7 @@
 package onnxwire
 
+import "unsafe"
+
 // Tensor is TensorProto: a constant array. Its elements are in exactly one place: RawData, the typed list that belongs to
 // DataType, or, with DataExternal, the file that ExternalData names.
 type Tensor struct {
@@ -51,7 +53,7 @@ func (t *Tensor) fields(c codec) {
 	c.str(8, &t.Name)
 	c.bytes(rawData, &t.RawData, c.d.view)
 	packedFixed(c, 10, &t.DoubleData)
-	packedVarints(c, 11, &t.Uint64Data)
+	packedVarints(c, 11, (*[]int64)(unsafe.Pointer(&t.Uint64Data))) // the same bits
 	c.str(12, &t.DocString)
 	repeated(c, 13, &t.ExternalData, "external_data")
 	integer(c, 14, &t.DataLocation)

@@ -11,7 +11,7 @@ import (
 
 func TestGroupLimit(t *testing.T) {
 	type files map[string]string
-	const groups, v2, v1 = "proc/self/cgroup", "sys/fs/cgroup", "sys/fs/cgroup/memory"
+	const groups, v2, v1, mounts = "proc/self/cgroup", "sys/fs/cgroup", "sys/fs/cgroup/memory", "proc/self/mountinfo"
 	for _, c := range []struct {
 		name  string
 		total int64
@@ -36,6 +36,14 @@ func TestGroupLimit(t *testing.T) {
 			v1 + "/memory.limit_in_bytes": "9223372036854771712\n"}, 300},
 		{"version 1, another controller", 1000, files{groups: "4:cpu:/user\n", v1 + "/user/memory.limit_in_bytes": "300\n"}, 1000},
 		{"version 1, a path of the host", 1000, files{groups: "4:memory:/docker/abc\n", v1 + "/memory.limit_in_bytes": "300\n"}, 300},
+		{"where it is throttled", 1000, files{groups: "0::/user\n", v2 + "/user/memory.max": "500\n", v2 + "/user/memory.high": "300\n"}, 300},
+		{"mounted elsewhere", 1000, files{groups: "0::/user\n", mounts: "30 23 0:26 / /run/my\\040groups rw - cgroup2 none rw\n",
+			"run/my groups/user/memory.max": "300\n"}, 300},
+		{"a part, mounted elsewhere", 1000, files{groups: "0::/docker/abc/x\n", mounts: "30 23 0:26 /docker/abc /cg rw shared:4 - cgroup2 cgroup rw\n",
+			"cg/x/memory.high": "300\n"}, 300},
+		{"version 1, mounted elsewhere", 1000, files{groups: "4:memory:/user\n", mounts: "30 23 0:26 / /cg/cpu rw - cgroup cgroup rw,cpu\n31 23 0:27 / /cg/mem rw - cgroup cgroup rw,memory\n",
+			"cg/cpu/user/memory.limit_in_bytes": "100\n", "cg/mem/user/memory.limit_in_bytes": "300\n"}, 300},
+		{"other mounts", 1000, files{groups: "0::/user\n", mounts: "30 23 0:26 / /data rw - ext4 /dev/vda rw\nshort\n", "data/user/memory.max": "300\n"}, 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := t.TempDir()

@@ -206,11 +206,12 @@ func (t *transform) outParts() int {
 
 // load reads the signal of dim elements, cut or padded to the input's length.
 func (t *transform) load(dim int, at func(int) complex128) {
-	t.watch.Did(len(t.in) / 8)
-	clear(t.in)
-	for k := range min(dim, len(t.in)) {
+	for k := range t.in {
 		t.watch.Did(1)
-		t.in[k] = at(k)
+		t.in[k] = 0
+		if k < dim {
+			t.in[k] = at(k)
+		}
 	}
 }
 

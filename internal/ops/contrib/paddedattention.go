@@ -3,7 +3,6 @@ package contrib
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/nn"
@@ -135,5 +134,8 @@ func (a *paddedAttention[T]) joinStacked(c *ops.Call, dt ndarray.DType, past *nd
 	}
 	pk, pv := stackedPast[T](c, past, a.k.Batch, a.k.N, a.k.Size)
 	a.k, a.v, a.past = a.k.Contiguous(c, pk), a.v.Contiguous(c, pv), pk.Seq
-	kit.SetResult(c, 1, dt, []int{2, a.k.Batch, a.k.N, a.k.Seq, a.k.Size}, slices.Concat(a.k.V, a.v.V))
+	both := kit.Make[T](c, len(a.k.V)+len(a.v.V))
+	kit.CopySlice(c, both, a.k.V)
+	kit.CopySlice(c, both[len(a.k.V):], a.v.V)
+	kit.SetResult(c, 1, dt, []int{2, a.k.Batch, a.k.N, a.k.Seq, a.k.Size}, both)
 }

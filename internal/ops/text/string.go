@@ -47,42 +47,93 @@ func evalStringConcat(c *ops.Call) {
 	x, y := kit.StringTensor(c, 0), kit.StringTensor(c, 1)
 	shape := kit.Try(ops.BroadcastShapes(x.Shape, y.Shape))
 	out := kit.Result(c, 0, ndarray.String, shape...)
-	kit.EachBroadcast(c, shape, x.Shape, y.Shape, func(o, i, j int) {
-		kit.Check(c.Memory.Ask("a string", int64(len(x.Str[i])+len(y.Str[j]))))
-		out.Str[o] = x.Str[i] + y.Str[j]
-	})
+	w := kit.Watching(c)
+	kit.EachBroadcast(c, shape, x.Shape, y.Shape, func(o, i, j int) { out.Str[o] = joined(c, &w, x.Str[i], y.Str[j]) })
 }
+
+// joined is a string followed by another, copied piece by piece.
+func joined(c *ops.Call, w *kit.Watch, a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	var out strings.Builder
+	kit.Check(c.Memory.Ask("a string", int64(len(a)+len(b))))
+	out.Grow(len(a) + len(b))
+	for _, s := range [...]string{a, b} {
+		for from := 0; from < len(s); from += textPiece {
+			part := s[from:min(from+textPiece, len(s))]
+			w.Did(len(part))
+			out.WriteString(part)
+		}
+	}
+	return out.String()
+}
+
+// textPiece is how many bytes are copied or searched between two looks at the context.
+const textPiece = 1 << 14
 
 // splitSpace cuts at runs of white space, at most limit times (no limit if
 // negative); what is left keeps its inner and trailing white space.
-func splitSpace(s string, limit int64) []string {
+func splitSpace(c *ops.Call, w *kit.Watch, s string, limit int64) []string {
 	var out []string
-	s = strings.TrimLeftFunc(s, unicode.IsSpace)
-	for s != "" {
-		at := strings.IndexFunc(s, unicode.IsSpace)
-		if at < 0 || limit >= 0 && int64(len(out)) == limit {
-			return append(out, s)
+	for s = s[firstSpace(w, s, false):]; s != ""; s = s[firstSpace(w, s, false):] {
+		at := firstSpace(w, s, true)
+		if at == len(s) || limit >= 0 && int64(len(out)) == limit {
+			return kit.Append(c, out, s)
 		}
-		out = append(out, s[:at])
-		s = strings.TrimLeftFunc(s[at:], unicode.IsSpace)
+		out, s = kit.Append(c, out, s[:at]), s[at:]
 	}
 	return out
+}
+
+// firstSpace is where the first white space begins, or the first that is none; the length if there is no such.
+func firstSpace(w *kit.Watch, s string, is bool) int {
+	for i, r := range s {
+		w.Did(1)
+		if unicode.IsSpace(r) == is {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// split cuts at a delimiter, at most limit times (no limit if negative).
+func split(c *ops.Call, w *kit.Watch, s, delimiter string, limit int64) []string {
+	var out []string
+	for limit < 0 || int64(len(out)) < limit {
+		at := index(w, s, delimiter)
+		if at < 0 {
+			break
+		}
+		out, s = kit.Append(c, out, s[:at]), s[at+len(delimiter):]
+	}
+	return kit.Append(c, out, s)
+}
+
+// index is [strings.Index], piece by piece.
+func index(w *kit.Watch, s, delimiter string) int {
+	for from := 0; from < len(s); from += textPiece {
+		part := s[from:min(from+textPiece+len(delimiter)-1, len(s))]
+		at := strings.Index(part, delimiter)
+		w.Did(1 + max(at, 0))
+		if at >= 0 {
+			return from + at
+		}
+		w.Did(len(part))
+	}
+	return -1
 }
 
 func evalStringSplit(c *ops.Call) {
 	a := kit.StringTensor(c, 0)
 	delimiter, limit := ops.Str(c.Node, "delimiter"), ops.Int(c.Node, "maxsplit")
-	pieces, most := make([][]string, len(a.Str)), 0
+	pieces, most := kit.Make[[]string](c, len(a.Str)), 0
 	w := kit.Watching(c)
 	for i, s := range a.Str {
-		w.Did(1 + len(s))
-		switch {
-		case delimiter == "":
-			pieces[i] = splitSpace(s, limit)
-		case limit < 0 || limit >= int64(len(s)):
-			pieces[i] = strings.Split(s, delimiter)
-		default:
-			pieces[i] = strings.SplitN(s, delimiter, int(limit)+1)
+		if w.Did(1); delimiter == "" {
+			pieces[i] = splitSpace(c, &w, s, limit)
+		} else {
+			pieces[i] = split(c, &w, s, delimiter, limit)
 		}
 		most = max(most, len(pieces[i]))
 	}
