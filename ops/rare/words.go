@@ -121,7 +121,7 @@ func evalTokenizer(c *ops.Call) {
 	}
 	split := tokenSplitter(n)
 	mark, most := ops.Int(n, "mark") != 0, 0
-	rows := make([][]string, x.Len())
+	rows := kit.Make[[]string](c, x.Len())
 	w := kit.Watching(c)
 	for i, s := range x.Str {
 		w.Did(1 + len(s))
@@ -129,6 +129,7 @@ func evalTokenizer(c *ops.Call) {
 			kit.Failf("string %d is no valid UTF-8", i)
 		}
 		rows[i] = split(s)
+		kit.Check(c.Memory.Ask("tokens of a string", int64(len(rows[i])*ndarray.String.Size())))
 		most = max(most, len(rows[i]))
 	}
 	if x.Len() == 0 {

@@ -79,7 +79,7 @@ func evalStringNormalizer(c *ops.Call) {
 	for _, s := range a.Str {
 		watch.Did(1 + 4*len(s))
 		if !stop[key(s)] {
-			kept = append(kept, change(s))
+			kept = kit.Append(c, kept, kit.Text(c, change(s)))
 		}
 	}
 	if len(kept) == 0 {

@@ -166,15 +166,15 @@ func evalCastMap(c *ops.Call) {
 				kit.Failf("key %d is outside of 0..%d", at, cols-1)
 			}
 		}
-		castElem(out, int(at), values, i)
+		castElem(c, out, int(at), values, i)
 	}
 }
 
 // castElem converts element i of a to out's type: text is parsed and printed.
-func castElem(out *ndarray.Array, o int, a *ndarray.Array, i int) {
+func castElem(c *ops.Call, out *ndarray.Array, o int, a *ndarray.Array, i int) {
 	switch {
 	case a.DType != ndarray.String && out.DType == ndarray.String:
-		out.Str[o] = strconv.FormatFloat(a.Float(i), 'f', 6, 32)
+		out.Str[o] = kit.Text(c, strconv.FormatFloat(a.Float(i), 'f', 6, 32))
 	case a.DType != ndarray.String:
 		out.SetFloat(o, a.Float(i))
 	case out.DType == ndarray.String:

@@ -84,7 +84,7 @@ func (l *classLabels) output(c *ops.Call, class []int) {
 		case len(l.strings) > 0 && k < len(l.strings):
 			out.Str[i] = l.strings[k]
 		case len(l.strings) > 0:
-			out.Str[i] = fmt.Sprint(k)
+			out.Str[i] = kit.Text(c, fmt.Sprint(k))
 		case k < len(l.ints):
 			out.SetInt(i, l.ints[k])
 		default:

@@ -72,18 +72,37 @@ func joined(c *ops.Call, w *kit.Watch, a, b string) string {
 // textPiece is how many bytes are copied or searched between two looks at the context.
 const textPiece = 1 << 14
 
-// splitSpace cuts at runs of white space, at most limit times (no limit if
-// negative); what is left keeps its inner and trailing white space.
-func splitSpace(c *ops.Call, w *kit.Watch, s string, limit int64) []string {
-	var out []string
-	for s = s[firstSpace(w, s, false):]; s != ""; s = s[firstSpace(w, s, false):] {
-		at := firstSpace(w, s, true)
-		if at == len(s) || limit >= 0 && int64(len(out)) == limit {
-			return kit.Append(c, out, s)
-		}
-		out, s = kit.Append(c, out, s[:at]), s[at:]
+// eachPiece calls yield with the pieces that a string is cut into, at most limit times (no limit if negative), without a
+// delimiter at runs of white space: then what is left keeps its inner and trailing white space.
+func eachPiece(w *kit.Watch, s, delimiter string, limit int64, yield func(k int, piece string)) {
+	if delimiter == "" {
+		s = s[firstSpace(w, s, false):]
 	}
-	return out
+	for k := 0; delimiter != "" || s != ""; k++ {
+		at := -1
+		if limit < 0 || int64(k) < limit {
+			at = cutAt(w, s, delimiter)
+		}
+		if at < 0 {
+			yield(k, s)
+			return
+		}
+		yield(k, s[:at])
+		if s = s[at+len(delimiter):]; delimiter == "" {
+			s = s[firstSpace(w, s, false):]
+		}
+	}
+}
+
+// cutAt is where a piece ends, -1 if it is all of s.
+func cutAt(w *kit.Watch, s, delimiter string) int {
+	if delimiter != "" {
+		return index(w, s, delimiter)
+	}
+	if at := firstSpace(w, s, true); at < len(s) {
+		return at
+	}
+	return -1
 }
 
 // firstSpace is where the first white space begins, or the first that is none; the length if there is no such.
@@ -95,19 +114,6 @@ func firstSpace(w *kit.Watch, s string, is bool) int {
 		}
 	}
 	return len(s)
-}
-
-// split cuts at a delimiter, at most limit times (no limit if negative).
-func split(c *ops.Call, w *kit.Watch, s, delimiter string, limit int64) []string {
-	var out []string
-	for limit < 0 || int64(len(out)) < limit {
-		at := index(w, s, delimiter)
-		if at < 0 {
-			break
-		}
-		out, s = kit.Append(c, out, s[:at]), s[at+len(delimiter):]
-	}
-	return kit.Append(c, out, s)
 }
 
 // index is [strings.Index], piece by piece.
@@ -127,28 +133,24 @@ func index(w *kit.Watch, s, delimiter string) int {
 func evalStringSplit(c *ops.Call) {
 	a := kit.StringTensor(c, 0)
 	delimiter, limit := ops.Str(c.Node, "delimiter"), ops.Int(c.Node, "maxsplit")
-	pieces, most := kit.Make[[]string](c, len(a.Str)), 0
+	counts, most := kit.Make[int64](c, len(a.Str)), int64(0)
 	w := kit.Watching(c)
 	for i, s := range a.Str {
-		if w.Did(1); delimiter == "" {
-			pieces[i] = splitSpace(c, &w, s, limit)
-		} else {
-			pieces[i] = split(c, &w, s, delimiter, limit)
-		}
-		most = max(most, len(pieces[i]))
-	}
-	y := kit.Result(c, 0, ndarray.String, append(slices.Clone(a.Shape), most)...)
-	kit.ClearSlice(c, y.Str)
-	for i, p := range pieces {
-		w.Did(1 + len(p))
-		copy(y.Str[i*most:], p)
-	}
-	if !c.Wants(1) {
-		return
-	}
-	z := kit.Result(c, 1, ndarray.Int64, a.Shape...)
-	for i, p := range pieces {
 		w.Did(1)
-		z.SetInt(i, int64(len(p)))
+		eachPiece(&w, s, delimiter, limit, func(int, string) {
+			w.Did(1)
+			counts[i]++
+		})
+		most = max(most, counts[i])
 	}
+	y := kit.Result(c, 0, ndarray.String, append(slices.Clone(a.Shape), int(most))...)
+	kit.ClearSlice(c, y.Str)
+	for i, s := range a.Str {
+		w.Did(1)
+		eachPiece(&w, s, delimiter, limit, func(k int, p string) {
+			w.Did(1)
+			y.Str[i*int(most)+k] = p
+		})
+	}
+	kit.SetResult(c, 1, ndarray.Int64, a.Shape, counts)
 }
