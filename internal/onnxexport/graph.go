@@ -155,7 +155,10 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 	if err := x.define(g, out, scope); err != nil {
 		return nil, err
 	}
-	results := x.resultNames(n, g, formal, scope)
+	results, err := x.resultNames(n, g, formal, scope)
+	if err != nil {
+		return nil, err
+	}
 	if err := x.fill(g, out, scope); err != nil {
 		return nil, err
 	}
@@ -182,34 +185,37 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 
 // resultNames returns the names of a body's results: those of the values, or others, which an Identity gives, where a value
 // is given twice, is not the body's own or passes a parameter on.
-func (x *exporter) resultNames(n *ssa.Node, g *ssa.Graph, formal []*ssa.Value, scope *names) []string {
-	out := make([]string, len(g.Results))
+func (x *exporter) resultNames(n *ssa.Node, g *ssa.Graph, formal []*ssa.Value, scope *names) ([]string, error) {
+	out, params := make([]string, len(g.Results)), map[*ssa.Value]int{}
+	for i, p := range formal {
+		params[p] = i
+	}
 	seen := map[string]bool{}
 	for i, r := range g.Results {
+		if err := x.opts.Context.Err(); err != nil {
+			return nil, err
+		}
 		out[i] = x.names[r]
-		if seen[out[i]] || !scope.taken[out[i]] || passes(n, formal, i, r) {
+		k, given := params[r]
+		if seen[out[i]] || !scope.taken[out[i]] || given && passes(n, k, i, len(formal)) {
 			out[i] = scope.fresh(r.Name)
 		}
 		seen[out[i]] = true
 	}
-	return out
+	return out, nil
 }
 
-// passes reports that a Loop or Scan gives a parameter of its body as a result other than the state that the parameter is.
-// ONNX Runtime 1.32 delivers other values then, unless an Identity is between: it counts the number of the iteration up in
-// place, and writes a state where the one before lies.
-func passes(n *ssa.Node, formal []*ssa.Value, i int, r *ssa.Value) bool {
-	k := slices.Index(formal, r)
-	if k < 0 || n.Domain != "" || n.Opaque {
+// passes reports that parameter k, of some parameters, of a Loop's or Scan's body is its result i, but not as the state that
+// it is. ONNX Runtime 1.32 delivers other values then, unless an Identity is between: it counts the number of the iteration up
+// in place, and writes a state where the one before lies.
+func passes(n *ssa.Node, k, i, params int) bool {
+	switch {
+	case n.Domain != "" || n.Opaque:
 		return false
-	}
-	switch n.Op {
-	case "Loop":
+	case n.Op == "Loop":
 		return k != i+1
-	case "Scan":
-		return k != i || i >= len(formal)-int(ops.Int(n, "num_scan_inputs"))
 	}
-	return false
+	return n.Op == "Scan" && (k != i || i >= params-int(ops.Int(n, "num_scan_inputs")))
 }
 
 // declaredResult is what the file said of result i of a body of an operator that

@@ -83,7 +83,7 @@ func TestEveryPassAloneOnRandomGraphs(t *testing.T) {
 					}
 				}
 			}
-			if p != HoistConstants { // the drawn constants are too small for it
+			if p != HoistConstants && p != Older { // the drawn constants are too small, the drawn operators have old forms
 				require.Positive(t, patches)
 			}
 		})
