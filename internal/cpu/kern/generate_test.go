@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,5 +49,19 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		got, err := os.ReadFile(name)
 		require.NoError(t, err)
 		require.True(t, string(want) == string(got), "%s is out of date: go run . in asmgen", name)
+	}
+}
+
+// The vector instructions are those of AVX alone: on processors that keep the halves of a register apart, an
+// instruction of SSE waits for the upper half of the one that it writes.
+func TestEncodings(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("simd", "*_amd64.s"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	sse := regexp.MustCompile(`(?m)^\t[^VT/#][A-Z0-9]+ .*\bX[0-9]+.*$`)
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		require.NoError(t, err)
+		require.Empty(t, sse.FindAllString(string(text), 3), f)
 	}
 }

@@ -317,7 +317,7 @@ func (g *gen) roundToByte(v, lo, hi, zero vec, dst gp) {
 	h := g.XMM()
 	g.VEXTRACTI128(operand.U8(1), v, h)
 	g.VPUNPCKLDQ(h, v.AsX(), h)
-	g.MOVQ(h, at(dst, 0))
+	g.VMOVQ(h, at(dst, 0))
 }
 
 // intToFloat emits the conversions between 32-bit integers and float32.

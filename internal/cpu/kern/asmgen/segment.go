@@ -19,7 +19,7 @@ func (g *gen) laneMask(bits gp) mask {
 	}
 	// Spread the bits: broadcast, isolate one bit per lane, compare.
 	x, v := g.XMM(), g.YMM()
-	g.MOVQ(bits, x)
+	g.VMOVQ(bits, x)
 	g.VPBROADCASTD(x, v)
 	sel := g.table("lanebits", 8, func(i int) uint32 { return 1 << i })
 	g.VPAND(sel, v, v)
@@ -108,7 +108,7 @@ func (g *gen) segmentN(name string, fill bool) {
 	dst, src, n, ds, ss, bits := g.segmentOf(name, ", step", "copies pixels that lie step elements apart")
 	m := g.laneMask(bits)
 	step, idx, x := g.arg("step"), g.v(), g.XMM()
-	g.MOVQ(step, x)
+	g.VMOVQ(step, x)
 	g.VPBROADCASTD(x, idx)
 	g.VPMULLD(g.table("laneindex", 16, func(i int) uint32 { return uint32(i) }), idx, idx)
 	g.channels(dst, src, n, ds, ss, m, fill, func() vec {

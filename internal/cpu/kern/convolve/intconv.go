@@ -605,7 +605,11 @@ func (p *IntConv) row(dst []uint32, src []byte, have int) {
 			k.PairRowU(&dst[0], &src[0], n, p.inN)
 		}
 	}
-	for ; n < len(dst); n++ {
+	if dst, src = dst[n:], src[n:]; have == p.kind.Group() && len(dst) > 0 {
+		p.x.PackWords(dst, src, p.inN)
+		return
+	}
+	for n := range dst {
 		var b [4]byte
 		for i := range have {
 			b[i] = src[n+i*p.inN]

@@ -154,7 +154,7 @@ func (s IntSide) packCols(dst []uint32, src []byte, n, k, stride, ld int) {
 	g := s.Kind.Group()
 	whole := k / g
 	for w := range whole {
-		s.packWords(dst[w*ld:][:n], src[w*g*stride:], stride)
+		s.PackWords(dst[w*ld:][:n], src[w*g*stride:], stride)
 	}
 	if rest := k % g; rest != 0 {
 		row := dst[whole*ld:][:n]
@@ -168,8 +168,8 @@ func (s IntSide) packCols(dst []uint32, src []byte, n, k, stride, ld int) {
 	}
 }
 
-// packWords packs the words of one group of rows, which all are there.
-func (s IntSide) packWords(dst []uint32, src []byte, stride int) {
+// PackWords packs the words of one group of rows, which all are there, stride bytes apart.
+func (s IntSide) PackWords(dst []uint32, src []byte, stride int) {
 	n, flip := len(dst), byte(0)
 	if s.Flip {
 		flip = 0x80

@@ -8728,7 +8728,7 @@ one_end:
 	RET
 
 // func quantAVX2(dst *byte, src *float32, n int, scale float32, lo float32, hi float32, zero int32)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·quantAVX2(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -8751,7 +8751,7 @@ one:
 	VPSHUFB      Y5, Y4, Y4
 	VEXTRACTI128 $0x01, Y4, X5
 	VPUNPCKLDQ   X5, X4, X5
-	MOVQ         X5, (AX)
+	VMOVQ        X5, (AX)
 	ADDQ         $+32, CX
 	ADDQ         $+8, AX
 	SUBQ         $+8, DX
@@ -8768,7 +8768,7 @@ DATA lowbytes<>+24(SB)/8, $0x8080808080808080
 GLOBL lowbytes<>(SB), RODATA|NOPTR, $32
 
 // func requantAVX2(dst *byte, src *int32, n int, scale float32, lo float32, hi float32, zero int32)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·requantAVX2(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -8791,7 +8791,7 @@ one:
 	VPSHUFB      Y5, Y4, Y4
 	VEXTRACTI128 $0x01, Y4, X5
 	VPUNPCKLDQ   X5, X4, X5
-	MOVQ         X5, (AX)
+	VMOVQ        X5, (AX)
 	ADDQ         $+32, CX
 	ADDQ         $+8, AX
 	SUBQ         $+8, DX

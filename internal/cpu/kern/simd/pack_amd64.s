@@ -687,7 +687,7 @@ donen:
 	RET
 
 // func segmentFillAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·segmentFillAVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -697,7 +697,7 @@ TEXT ·segmentFillAVX2(SB), NOSPLIT, $0-56
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
-	MOVQ         DI, X0
+	VMOVQ        DI, X0
 	VPBROADCASTD X0, Y0
 	VPAND        lanebits<>+0(SB), Y0, Y0
 	VPCMPEQD     lanebits<>+0(SB), Y0, Y0
@@ -734,7 +734,7 @@ DATA lanebits<>+24(SB)/8, $0x0000008000000040
 GLOBL lanebits<>(SB), RODATA|NOPTR, $32
 
 // func segmentMergeAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·segmentMergeAVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -744,7 +744,7 @@ TEXT ·segmentMergeAVX2(SB), NOSPLIT, $0-56
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
-	MOVQ         DI, X0
+	VMOVQ        DI, X0
 	VPBROADCASTD X0, Y0
 	VPAND        lanebits<>+0(SB), Y0, Y0
 	VPCMPEQD     lanebits<>+0(SB), Y0, Y0
@@ -781,7 +781,7 @@ one_end:
 	RET
 
 // func segmentFill2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
-// Requires: AVX, AVX2, BMI2, SSE2
+// Requires: AVX, AVX2, BMI2
 TEXT ·segmentFill2AVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -791,18 +791,18 @@ TEXT ·segmentFill2AVX2(SB), NOSPLIT, $0-56
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
-	MOVQ         DI, X0
+	VMOVQ        DI, X0
 	VPBROADCASTD X0, Y0
 	VPAND        lanebits<>+0(SB), Y0, Y0
 	VPCMPEQD     lanebits<>+0(SB), Y0, Y0
 	MOVQ         $0x55555555, R8
 	PDEPQ        R8, DI, DI
-	MOVQ         DI, X0
+	VMOVQ        DI, X0
 	VPBROADCASTD X0, Y0
 	VPAND        lanebits<>+0(SB), Y0, Y0
 	VPCMPEQD     lanebits<>+0(SB), Y0, Y0
 	SHRQ         $0x08, DI
-	MOVQ         DI, X1
+	VMOVQ        DI, X1
 	VPBROADCASTD X1, Y1
 	VPAND        lanebits<>+0(SB), Y1, Y1
 	VPCMPEQD     lanebits<>+0(SB), Y1, Y1
@@ -825,7 +825,7 @@ one_end:
 	RET
 
 // func segmentMerge2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
-// Requires: AVX, AVX2, BMI2, SSE2
+// Requires: AVX, AVX2, BMI2
 TEXT ·segmentMerge2AVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -835,18 +835,18 @@ TEXT ·segmentMerge2AVX2(SB), NOSPLIT, $0-56
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
-	MOVQ         DI, X0
+	VMOVQ        DI, X0
 	VPBROADCASTD X0, Y0
 	VPAND        lanebits<>+0(SB), Y0, Y0
 	VPCMPEQD     lanebits<>+0(SB), Y0, Y0
 	MOVQ         $0x55555555, R8
 	PDEPQ        R8, DI, DI
-	MOVQ         DI, X1
+	VMOVQ        DI, X1
 	VPBROADCASTD X1, Y1
 	VPAND        lanebits<>+0(SB), Y1, Y1
 	VPCMPEQD     lanebits<>+0(SB), Y1, Y1
 	SHRQ         $0x08, DI
-	MOVQ         DI, X2
+	VMOVQ        DI, X2
 	VPBROADCASTD X2, Y2
 	VPAND        lanebits<>+0(SB), Y2, Y2
 	VPCMPEQD     lanebits<>+0(SB), Y2, Y2
@@ -871,7 +871,7 @@ one_end:
 	RET
 
 // func segmentFillNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·segmentFillNAVX2(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -881,12 +881,12 @@ TEXT ·segmentFillNAVX2(SB), NOSPLIT, $0-64
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
-	MOVQ         DI, X0
+	VMOVQ        DI, X0
 	VPBROADCASTD X0, Y0
 	VPAND        lanebits<>+0(SB), Y0, Y0
 	VPCMPEQD     lanebits<>+0(SB), Y0, Y0
 	MOVQ         step+56(FP), DI
-	MOVQ         DI, X1
+	VMOVQ        DI, X1
 	VPBROADCASTD X1, Y1
 	VPMULLD      laneindex<>+0(SB), Y1, Y1
 
@@ -917,7 +917,7 @@ DATA laneindex<>+56(SB)/8, $0x0000000f0000000e
 GLOBL laneindex<>(SB), RODATA|NOPTR, $64
 
 // func segmentMergeNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2
 TEXT ·segmentMergeNAVX2(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -927,12 +927,12 @@ TEXT ·segmentMergeNAVX2(SB), NOSPLIT, $0-64
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
-	MOVQ         DI, X0
+	VMOVQ        DI, X0
 	VPBROADCASTD X0, Y0
 	VPAND        lanebits<>+0(SB), Y0, Y0
 	VPCMPEQD     lanebits<>+0(SB), Y0, Y0
 	MOVQ         step+56(FP), DI
-	MOVQ         DI, X1
+	VMOVQ        DI, X1
 	VPBROADCASTD X1, Y1
 	VPMULLD      laneindex<>+0(SB), Y1, Y1
 
@@ -2346,7 +2346,7 @@ one_end:
 	RET
 
 // func segmentFillNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
-// Requires: AVX, AVX512F, SSE2
+// Requires: AVX, AVX512F
 TEXT ·segmentFillNAVX512(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -2358,7 +2358,7 @@ TEXT ·segmentFillNAVX512(SB), NOSPLIT, $0-64
 	MOVQ         mask+40(FP), DI
 	KMOVW        DI, K1
 	MOVQ         step+56(FP), DI
-	MOVQ         DI, X0
+	VMOVQ        DI, X0
 	VPBROADCASTD X0, Z0
 	VPMULLD      laneindex<>+0(SB), Z0, Z0
 
@@ -2379,7 +2379,7 @@ one_end:
 	RET
 
 // func segmentMergeNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
-// Requires: AVX, AVX512F, SSE2
+// Requires: AVX, AVX512F
 TEXT ·segmentMergeNAVX512(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -2391,7 +2391,7 @@ TEXT ·segmentMergeNAVX512(SB), NOSPLIT, $0-64
 	MOVQ         mask+40(FP), DI
 	KMOVW        DI, K1
 	MOVQ         step+56(FP), DI
-	MOVQ         DI, X0
+	VMOVQ        DI, X0
 	VPBROADCASTD X0, Z0
 	VPMULLD      laneindex<>+0(SB), Z0, Z0
 
