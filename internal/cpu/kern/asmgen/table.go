@@ -42,6 +42,7 @@ var table§ = &Table{
 	},
 	BlockTaps: blockTaps§, BlockMax: blockMax§,
 	WinoIn: [2]winoIn{winoIn2§, winoIn4§}, WinoOut: [2]winoOut{winoOut2§, winoOut4§},
+	WinoFilter: [2]winoFilter{winoFilter2§, winoFilter4§},
 	RowOps: rowOps{
 		Ints:       [NumIntOps]func(dst, a, b *int32, n, stepA, stepB int){intAdd§, intSub§, intMul§},
 		CompareF32: [NumRelations]func(dst *bool, a, b *float32, n, stepA, stepB int){compareEqualF32§, compareLessF32§, compareAtMostF32§},

@@ -26,7 +26,73 @@ func emitWinograd(g *gen) {
 		g.winoIn("winoIn4", 6, g.in4)
 		g.winoOut("winoOut2", 4, 2, g.out2)
 		g.winoOut("winoOut4", 6, 4, g.out4)
+		g.winoFilter("winoFilter2", 4)
+		g.winoFilter("winoFilter4", 6)
 	})
+}
+
+// winoFilter emits the transform of a block of filters, G·g·Gᵀ, to n×n positions, in float64.
+// Half of the block's channels fill a vector.
+func (g *gen) winoFilter(name string, n int) {
+	g.fn(name, "(dst, taps *float32, tmp, points *float64, dstStride int)",
+		"transforms a block of filters; dstStride is in bytes, tmp has room for 3·n vectors.")
+	dst, taps, tmp := g.arg("dst"), g.arg("taps"), g.arg("tmp")
+	points, stride := g.arg("points"), g.arg("dstStride")
+	k := make([]vec, 3*(n/2)-2) // 1 of the point 0, 3 of each pair
+	for i := range k {
+		k[i] = g.to(g.VBROADCASTSD, at(points, 8*i))
+	}
+	vb := g.bytes()
+	for half := range 2 {
+		for q := range 3 {
+			var d [3]vec
+			for i := range d {
+				d[i] = g.to(g.VCVTPS2PD, at(taps, (3*i+q)*vb+half*vb/2))
+			}
+			for i, u := range g.filterLine(d, k) {
+				g.VMOVUPD(u, at(tmp, (3*i+q)*vb))
+			}
+		}
+		out := g.GP64()
+		g.LEAQ(at(dst, half*vb/2), out)
+		for y := range n {
+			var d [3]vec
+			for i := range d {
+				d[i] = g.to(g.VMOVUPD, at(tmp, (3*y+i)*vb))
+			}
+			for _, u := range g.filterLine(d, k) {
+				g.stHalf(u, at(out, 0))
+				g.ADDQ(stride, out)
+			}
+		}
+	}
+	g.ret()
+}
+
+// filterLine multiplies three taps by the rows of G: the point 0, pairs of a point and its
+// negative, which differ in the sign of the middle element, and infinity.
+func (g *gen) filterLine(d [3]vec, k []vec) []vec {
+	mul := func(a, b vec) vec { return g.to(g.VMULPD, a, b) }
+	u := []vec{mul(d[0], k[0])}
+	for row := k[1:]; len(row) > 0; row = row[3:] {
+		even, odd := mul(d[0], row[0]), mul(d[1], row[1])
+		g.VADDPD(mul(d[2], row[2]), even, even)
+		u = append(u, g.to(g.VADDPD, odd, even), g.to(g.VSUBPD, odd, even))
+	}
+	return append(u, d[2])
+}
+
+// stHalf stores float64 lanes as float32.
+func (g *gen) stHalf(v vec, m operand.Mem) {
+	if g.isa.zmm {
+		y := g.YMM()
+		g.VCVTPD2PS(v, y)
+		g.VMOVUPS(y, m)
+		return
+	}
+	x := g.XMM()
+	g.VCVTPD2PSY(v, x)
+	g.VMOVUPS(x, m)
 }
 
 // in4 is the input transform along one line of six.

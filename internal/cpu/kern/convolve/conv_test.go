@@ -259,6 +259,63 @@ func TestConvWinograd(t *testing.T) {
 	})
 }
 
+// TestWinogradFilters holds packed weights against G·g·Gᵀ from its definition, at float32's precision.
+func TestWinogradFilters(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for m, algo := range map[int]ConvAlgorithm{2: ConvWinograd2, 4: ConvWinograd4} {
+			spec := conv2(1, 35, 53, 1, 16, 16, 3, 1, 1)
+			w := make([]float32, 53*35*9)
+			for i := range w {
+				w[i] = float32(rng.NormFloat64())
+			}
+			p, packed := packedConv(t, spec, ConvPlan{Algorithm: algo}, gemm.Dense(w))
+			wino, g := p.algo.(*winograd), filterMatrix(m)
+			for oc := range 53 {
+				for ic := range 35 {
+					v := filterTransform(g, w[(oc*35+ic)*9:][:9])
+					for pos, want := range v {
+						pair, lane := oc/(2*wino.b), oc%(2*wino.b)
+						width := wino.b * min(2, wino.outBlocks-2*pair)
+						got := packed.Data[wino.weightAt(pos, pair, false)+ic*width+lane]
+						require.InDelta(t, want, got, 1e-7*math.Abs(want)+1e-12, "F(%d,3), filter %d of channel %d, position %d", m, oc, ic, pos)
+					}
+				}
+			}
+		}
+	})
+}
+
+// filterMatrix is G of F(m,3): rows (1, p, p²)/Π(p−q) for the points, and (0, 0, 1).
+func filterMatrix(m int) (g [][3]float64) {
+	for i, p := range simd.WinoPoints(m) {
+		d := 1.0
+		for j, q := range simd.WinoPoints(m) {
+			if i != j {
+				d *= p - q
+			}
+		}
+		g = append(g, [3]float64{1 / d, p / d, p * p / d})
+	}
+	return append(g, [3]float64{0, 0, 1})
+}
+
+// filterTransform is G·k·Gᵀ, row by row.
+func filterTransform(g [][3]float64, k []float32) (v []float64) {
+	for _, a := range g {
+		for _, b := range g {
+			sum := 0.0
+			for y := range 3 {
+				for x := range 3 {
+					sum += a[y] * float64(k[3*y+x]) * b[x]
+				}
+			}
+			v = append(v, sum)
+		}
+	}
+	return v
+}
+
 // TestWinogradError measures the rounding of the algorithms on data like that
 // of a network: inputs not negative, weights scaled to keep the variance.
 func TestWinogradError(t *testing.T) {

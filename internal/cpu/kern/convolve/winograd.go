@@ -47,9 +47,9 @@ type winograd struct {
 	across      int // tiles in a row
 	tiles       int // of an image
 	chunks      gemm.Split
-	posU, posM  int // floats of one position of U and of M
-	patchFloats int // size of a patch of inputs, outputs or residuals
-	filter      [][3]float64
+	posU, posM  int       // floats of one position of U and of M
+	patchFloats int       // size of a patch of inputs, outputs or residuals
+	filter      []float64 // see simd.WinoFilterRows
 	direct      outlierSearch
 }
 
@@ -62,7 +62,7 @@ const (
 func newWinograd(geo *geometry, m int) *winograd {
 	g := newBlockedGeometry(geo)
 	w := &winograd{blockedGeometry: g, m: m, n: m + 2}
-	w.filter = winoG(w.m)
+	w.filter = simd.WinoFilterRows(w.m)
 	w.across = machine.CeilDiv(g.out[2], w.m)
 	w.tiles = w.across * machine.CeilDiv(g.out[1], w.m)
 	perTile := w.n * w.n * (g.inBlocks + g.outBlocks) * g.b
@@ -95,33 +95,55 @@ func (p *winograd) packing() *gemm.Packing {
 // pairLen is the floats of one position of a pair of output blocks.
 func (p *winograd) pairLen() int { return p.inBlocks * p.b * 2 * p.b }
 
-// pack transforms the filters of a pair of blocks for some input channels, one channel
-// at a time, so that what is written is contiguous.
+// winoScratch holds a block of filters on its way: its taps, channels innermost, and what the
+// transform keeps.
+type winoScratch struct {
+	taps [9 * maxBlock]float32
+	tmp  [3 * 6 * maxBlock / 2]float64
+}
+
+// pack transforms the filters of a pair of blocks for some input channels.
 func (p *winograd) pack(dst, weights []float32, i int) {
 	pair, first := i%p.pairs(), i/p.pairs()*winoPieceChannels
 	blocks := min(2, p.outBlocks-2*pair)
-	filters := min(blocks*p.b, p.ocg-2*p.b*pair)
-	var v [36 * 2 * maxBlock]float32 // by position, filters next to each other
-	step := 2 * p.b
+	var s winoScratch
 	for ic := first; ic < min(first+winoPieceChannels, p.icg); ic++ {
-		for j := range filters {
-			k := (*[9]float32)(weights[((2*p.b*pair+j)*p.icg+ic)*9:])
-			winoFilter(p.filter, k, v[j:], step)
-		}
-		for at := range p.n * p.n {
-			copy(dst[p.weightAt(at, pair, false)+ic*blocks*p.b:], v[at*step:][:filters])
+		for block := range blocks {
+			oc := (2*pair + block) * p.b
+			p.gatherTaps(&s, weights[(oc*p.icg+ic)*9:], min(p.b, p.ocg-oc))
+			p.transform(&s, dst[p.weightAt(0, pair, false)+(ic*blocks+block)*p.b:], p.pairs()*p.pairLen())
 		}
 	}
 }
 
+// gatherTaps copies one channel's taps of so many filters, which are p.icg filters of one
+// channel apart. Filters beyond them have no taps.
+func (p *winograd) gatherTaps(s *winoScratch, weights []float32, filters int) {
+	if filters < p.b {
+		clear(s.taps[:])
+	}
+	for j := range filters {
+		k := (*[9]float32)(weights[j*p.icg*9:])
+		for q, x := range k {
+			s.taps[q*p.b+j] = x
+		}
+	}
+}
+
+// transform writes a block of transformed filters, whose positions are step floats apart.
+func (p *winograd) transform(s *winoScratch, dst []float32, step int) {
+	_ = dst[(p.n*p.n-1)*step+p.b-1]
+	p.t.WinoFilter[p.m/4](&dst[0], &s.taps[0], &s.tmp[0], &p.filter[0], 4*step)
+}
+
 // packUnit writes a pair of blocks of filters whose elements are all x.
 func (p *winograd) packUnit(dst []float32, x float32) {
-	var v [36]float32
-	winoFilter(p.filter, &[9]float32{x, x, x, x, x, x, x, x, x}, v[:], 1)
-	for at := range p.n * p.n {
-		for i := range p.pairLen() {
-			dst[at*p.pairLen()+i] = v[at]
-		}
+	var s winoScratch
+	for i := range s.taps {
+		s.taps[i] = x
+	}
+	for at := 0; at < p.pairLen(); at += p.b {
+		p.transform(&s, dst[at:], p.pairLen())
 	}
 }
 
@@ -132,54 +154,6 @@ func (p *winograd) weightAt(pos, pair int, unit bool) int {
 		return pos * p.pairLen()
 	}
 	return (pos*p.pairs() + pair) * p.pairLen()
-}
-
-// winoFilter transforms one filter of 3×3; its positions lie step apart in v.
-func winoFilter(gm [][3]float64, k *[9]float32, v []float32, step int) {
-	n, last := len(gm), len(gm)-1
-	first, second := &gm[1], &gm[min(3, last)]
-	var columns [6][3]float64 // of G·g, transposed
-	for q := range 3 {
-		a, b, c := float64(k[q]), float64(k[3+q]), float64(k[6+q])
-		columns[0][q] = gm[0][0] * a
-		columns[1][q], columns[2][q] = winoPair(first, a, b, c)
-		columns[3][q], columns[4][q] = winoPair(second, a, b, c)
-		columns[last][q] = c
-	}
-	for y := range n {
-		r, at := &columns[y], v[y*n*step:]
-		a, b, c := r[0], r[1], r[2]
-		x1, x2 := winoPair(first, a, b, c)
-		at[0], at[step], at[2*step] = float32(gm[0][0]*a), float32(x1), float32(x2)
-		if n > 4 {
-			x3, x4 := winoPair(second, a, b, c)
-			at[3*step], at[4*step] = float32(x3), float32(x4)
-		}
-		at[last*step] = float32(c)
-	}
-}
-
-// winoPair multiplies three taps by the rows of the points p, which is given, and -p: they
-// differ in the sign of the middle element.
-func winoPair(row *[3]float64, a, b, c float64) (plus, minus float64) {
-	even, odd := row[0]*a+row[2]*c, row[1]*b
-	return even + odd, even - odd
-}
-
-// winoG is the weight transform: rows (1, p, p²)/Π(p−q) for the points, and
-// (0, 0, 1) for infinity.
-func winoG(m int) [][3]float64 {
-	var g [][3]float64
-	for i, p := range simd.WinoPoints(m) {
-		d := 1.0
-		for j, q := range simd.WinoPoints(m) {
-			if i != j {
-				d *= p - q
-			}
-		}
-		g = append(g, [3]float64{1 / d, p / d, p * p / d})
-	}
-	return append(g, [3]float64{0, 0, 1})
 }
 
 // winoBuffers is the workspace of a chunk.

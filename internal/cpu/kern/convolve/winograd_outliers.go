@@ -52,19 +52,18 @@ type outlierSearch struct {
 // newOutlierSearch plans the search.
 func newOutlierSearch(w *winograd) outlierSearch {
 	h, row := w.s.In[1], w.s.In[2]*w.b
-	o := outlierSearch{rows: min(h, machine.CeilDiv(segmentFloats, row)), inverse: winoInverse(w.filter)}
+	o := outlierSearch{rows: min(h, machine.CeilDiv(segmentFloats, row)), inverse: winoInverse(w.filter, w.n)}
 	o.segments = machine.CeilDiv(h, o.rows)
 	return o
 }
 
 // winoInverse recovers the three taps of a line from its transform: the first from the
 // point 0, the last from infinity, the middle one from the difference at the first pair ±p.
-func winoInverse(g [][3]float64) [][6]float64 {
-	last := len(g) - 1
+func winoInverse(rows []float64, n int) [][6]float64 {
 	inv := make([][6]float64, 3)
-	inv[0][0] = 1 / g[0][0]
-	inv[1][1], inv[1][2] = 0.5/g[1][1], 0.5/g[2][1]
-	inv[2][last] = 1
+	inv[0][0] = 1 / rows[0]
+	inv[1][1], inv[1][2] = 0.5/rows[2], -0.5/rows[2]
+	inv[2][n-1] = 1
 	return inv
 }
 

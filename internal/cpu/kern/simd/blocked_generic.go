@@ -179,3 +179,56 @@ func WinoPoints(m int) []float64 {
 	}
 	return []float64{0, 0.75, -0.75, 1.5, -1.5}
 }
+
+// WinoFilterRows are what WinoFilter takes of the filter transform G of F(m,3): one number of
+// the point 0, a row of three of each pair of points ±p. Rows of G are (1, p, p²)/Π(p−q), and
+// (0, 0, 1) for infinity.
+func WinoFilterRows(m int) (rows []float64) {
+	points := WinoPoints(m)
+	for i, p := range points {
+		d := 1.0
+		for j, q := range points {
+			if i != j {
+				d *= p - q
+			}
+		}
+		switch {
+		case i == 0:
+			rows = append(rows, 1/d)
+		case p > 0: // the row of −p has the middle element's sign changed
+			rows = append(rows, 1/d, p/d, p*p/d)
+		}
+	}
+	return rows
+}
+
+// winoFilterGeneric is V = G·g·Gᵀ for a block of filters.
+func winoFilterGeneric(m int) winoFilter {
+	n := m + 2
+	return func(dst, taps *float32, _, rows *float64, stride int) {
+		g := unsafe.Slice(rows, 3*m/2+1)
+		for l := range genericBlock {
+			var columns [6][3]float64 // of G·g, transposed
+			for q := range 3 {
+				at := func(i int) float64 { return float64(vec4At(taps, 4*genericBlock*(3*i+q))[l]) }
+				winoFilterLine(g, [3]float64{at(0), at(1), at(2)}, func(i int, v float64) { columns[i][q] = v })
+			}
+			for y := range n {
+				winoFilterLine(g, columns[y], func(i int, v float64) { vec4At(dst, (y*n+i)*stride)[l] = float32(v) })
+			}
+		}
+	}
+}
+
+// winoFilterLine multiplies three taps by the rows of G.
+func winoFilterLine(g []float64, d [3]float64, put func(i int, v float64)) {
+	put(0, g[0]*d[0])
+	n := 1
+	for row := g[1:]; len(row) > 0; row = row[3:] {
+		even, odd := row[0]*d[0]+row[2]*d[2], row[1]*d[1]
+		put(n, even+odd)
+		put(n+1, even-odd)
+		n += 2
+	}
+	put(n, d[2])
+}

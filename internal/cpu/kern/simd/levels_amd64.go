@@ -21,6 +21,7 @@ var tableAVX2 = &Table{
 	},
 	BlockTaps: blockTapsAVX2, BlockMax: blockMaxAVX2,
 	WinoIn: [2]winoIn{winoIn2AVX2, winoIn4AVX2}, WinoOut: [2]winoOut{winoOut2AVX2, winoOut4AVX2},
+	WinoFilter: [2]winoFilter{winoFilter2AVX2, winoFilter4AVX2},
 	RowOps: rowOps{
 		Ints:       [NumIntOps]func(dst, a, b *int32, n, stepA, stepB int){intAddAVX2, intSubAVX2, intMulAVX2},
 		CompareF32: [NumRelations]func(dst *bool, a, b *float32, n, stepA, stepB int){compareEqualF32AVX2, compareLessF32AVX2, compareAtMostF32AVX2},
@@ -106,6 +107,7 @@ var tableAVX512 = &Table{
 	},
 	BlockTaps: blockTapsAVX512, BlockMax: blockMaxAVX512,
 	WinoIn: [2]winoIn{winoIn2AVX512, winoIn4AVX512}, WinoOut: [2]winoOut{winoOut2AVX512, winoOut4AVX512},
+	WinoFilter: [2]winoFilter{winoFilter2AVX512, winoFilter4AVX512},
 	RowOps: rowOps{
 		Ints:       [NumIntOps]func(dst, a, b *int32, n, stepA, stepB int){intAddAVX512, intSubAVX512, intMulAVX512},
 		CompareF32: [NumRelations]func(dst *bool, a, b *float32, n, stepA, stepB int){compareEqualF32AVX512, compareLessF32AVX512, compareAtMostF32AVX512},

@@ -31,9 +31,10 @@ type Table struct {
 	BlockTaps func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias, res *float32, lo, hi float32)
 	BlockMax  func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int)
 
-	// Transforms of a tile of F(2,3) and of F(4,3).
-	WinoIn  [2]winoIn
-	WinoOut [2]winoOut
+	// Transforms of a tile, and of a block of filters, of F(2,3) and of F(4,3).
+	WinoIn     [2]winoIn
+	WinoOut    [2]winoOut
+	WinoFilter [2]winoFilter
 
 	Ints   IntTable
 	RowOps rowOps
@@ -69,10 +70,13 @@ type Table struct {
 func (t *Table) Lanes() int { return t.lanes }
 
 // winoIn is an input transform, winoOut an output transform with the epilogue; res may
-// be nil. tmp is workspace of a tile of inputs.
+// be nil. tmp is workspace of a tile of inputs. winoFilter transforms the nine taps of a block
+// of filters, channels innermost, by the rows of WinoFilterRows; tmp holds three taps of half a
+// block for each of the m+2 rows.
 type (
-	winoIn  = func(dst, src, tmp *float32, rowStride, dstStride int)
-	winoOut = func(dst, src, tmp *float32, rowStride, srcStride int, bias, res *float32, lo, hi float32)
+	winoIn     = func(dst, src, tmp *float32, rowStride, dstStride int)
+	winoOut    = func(dst, src, tmp *float32, rowStride, srcStride int, bias, res *float32, lo, hi float32)
+	winoFilter = func(dst, taps *float32, tmp, rows *float64, dstStride int)
 )
 
 // Active returns the kernels of the level in use.
@@ -93,6 +97,7 @@ var genericTable = &Table{
 	SegFillN: segmentAnyGeneric(true), SegMergeN: segmentAnyGeneric(false),
 	BlockTaps: blockTapsGeneric, BlockMax: blockMaxGeneric,
 	WinoIn: [2]winoIn{winoInGeneric(2), winoInGeneric(4)}, WinoOut: [2]winoOut{winoOutGeneric(2), winoOutGeneric(4)},
+	WinoFilter: [2]winoFilter{winoFilterGeneric(2), winoFilterGeneric(4)},
 	Ints:       IntTable{MulSub: intMulSubGeneric, ToFloat: intToFloatGeneric, FromFloat: floatToIntGeneric},
 	NBits:      [3]func(dst *float32, src *byte, scale, zero *float32, n int){nbitsGeneric(2), nbitsGeneric(4), nbitsGeneric(8)},
 	Lrn75:      lrn75Generic,

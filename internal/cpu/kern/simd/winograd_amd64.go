@@ -22,6 +22,16 @@ func winoOut2AVX2(dst *float32, src *float32, tmp *float32, rowStride int, srcSt
 //go:noescape
 func winoOut4AVX2(dst *float32, src *float32, tmp *float32, rowStride int, srcStride int, bias *float32, res *float32, lo float32, hi float32)
 
+// winoFilter2AVX2 transforms a block of filters; dstStride is in bytes, tmp has room for 3·n vectors.
+//
+//go:noescape
+func winoFilter2AVX2(dst *float32, taps *float32, tmp *float64, points *float64, dstStride int)
+
+// winoFilter4AVX2 transforms a block of filters; dstStride is in bytes, tmp has room for 3·n vectors.
+//
+//go:noescape
+func winoFilter4AVX2(dst *float32, taps *float32, tmp *float64, points *float64, dstStride int)
+
 // winoIn2AVX512 transforms one input tile; strides are in bytes.
 //
 //go:noescape
@@ -41,3 +51,13 @@ func winoOut2AVX512(dst *float32, src *float32, tmp *float32, rowStride int, src
 //
 //go:noescape
 func winoOut4AVX512(dst *float32, src *float32, tmp *float32, rowStride int, srcStride int, bias *float32, res *float32, lo float32, hi float32)
+
+// winoFilter2AVX512 transforms a block of filters; dstStride is in bytes, tmp has room for 3·n vectors.
+//
+//go:noescape
+func winoFilter2AVX512(dst *float32, taps *float32, tmp *float64, points *float64, dstStride int)
+
+// winoFilter4AVX512 transforms a block of filters; dstStride is in bytes, tmp has room for 3·n vectors.
+//
+//go:noescape
+func winoFilter4AVX512(dst *float32, taps *float32, tmp *float64, points *float64, dstStride int)
