@@ -11,13 +11,14 @@ import (
 
 // access is what an instruction does with memory.
 type access struct {
-	id       int // index into the block's recent windows
-	space    Space
-	size     int // bytes of one lane's access, of all elements of a vector
-	isWrite  bool
-	isRead   bool
-	isAtomic bool
-	mode     Access // of the window it needs
+	id         int // index into the block's recent windows
+	space      Space
+	size       int // bytes of one lane's access, of all elements of a vector
+	isWrite    bool
+	isRead     bool
+	isAtomic   bool
+	isConstant bool   // a load from memory that nothing writes while the kernel runs
+	mode       Access // of the window it needs
 }
 
 // accessTo describes loads or stores.
@@ -139,6 +140,9 @@ func (w *warp) atGlobal(a access, lane int, addr uint64) []byte {
 	if !w.settle(a, lane, addr, Global, win.state[start:start+uint64(a.size)]) {
 		return nil
 	}
+	if win.shadow != nil && w.isRace(win, &a, lane, addr, a.size) {
+		return nil
+	}
 	if a.isRead {
 		b.counts.GlobalLoaded += int64(a.size)
 	}
@@ -249,6 +253,9 @@ func (o *operation) pointer(i int, a access) pointer {
 	if (a.space == Shared || a.space == Generic) && a.size > 0 {
 		o.kernel.sharedGrain = min(o.kernel.sharedGrain, a.size)
 	}
+	if (a.space == Global || a.space == Generic) && a.size > 0 {
+		o.kernel.globalGrain = min(o.kernel.globalGrain, a.size)
+	}
 	return p
 }
 
@@ -301,6 +308,7 @@ func (w *warp) reach(f *frame, a *access, lane int, addr uint64) []byte {
 
 // transfer takes what loads and stores have in common: hints, space and type; the registers are those of operand i.
 func (o *operation) transfer(i int, mode Access) (access, Type, []Operand) {
+	isConstant := slices.Contains(o.mods, "nc")
 	o.hints()
 	space := o.space()
 	elems := o.vectorOf(i)
@@ -311,7 +319,7 @@ func (o *operation) transfer(i int, mode Access) (access, Type, []Operand) {
 		o.fail("an access of %d bytes, the most is 16", a.size)
 	}
 	o.kernel.accesses++
-	a.id = o.kernel.accesses
+	a.id, a.isConstant = o.kernel.accesses, isConstant
 	return a, t, elems
 }
 
@@ -398,7 +406,7 @@ func (x *loading) broadcast(w *warp, f *frame, m uint32, at uint64) {
 func (x *loading) gather(w *warp, f *frame, m uint32, base uint64) uint32 {
 	b := w.block
 	win := b.recent[x.id]
-	if win == nil || win.Access&Read == 0 {
+	if win == nil || win.Access&Read == 0 || win.shadow != nil {
 		return m
 	}
 	r, n, size := f.v[x.p.register], uint64(len(win.data)), uint64(x.size)

@@ -14,6 +14,7 @@ type block struct {
 	launch      *Launch
 	ctx         context.Context // of the launch
 	id          [3]int
+	number      int64 // in the grid
 	warps       []*warp
 	shared      []byte
 	sharedState []byte
@@ -84,6 +85,7 @@ func (b *block) threads() int { return b.extent[0] * b.extent[1] * b.extent[2] }
 // run executes the block of a number. Its warps take turns: each runs until it waits or ends.
 func (b *block) run(number int64) {
 	x, y := int64(b.launch.Grid[0]), int64(b.launch.Grid[1])
+	b.number = number
 	b.id = [3]int{int(number % x), int(number / x % y), int(number / (x * y))}
 	copy(b.sharedState, b.template)
 	clear(b.shared)

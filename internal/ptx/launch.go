@@ -60,6 +60,8 @@ func (p *Program) Launch(ctx context.Context, mem *Memory, l Launch) (*Result, e
 	if err := g.addGlobals(p); err != nil {
 		return nil, err
 	}
+	g.addShadows()
+	defer g.leaveShadows()
 	return g.run(ctx)
 }
 
@@ -80,6 +82,9 @@ func (l *Launch) check(k *kernel) error {
 	if l.Grid[1] > 65535 || l.Grid[2] > 65535 {
 		return fmt.Errorf("a grid of %v, the most is 65535 along y and z", l.Grid)
 	}
+	if blocks := int64(l.Grid[0]) * int64(l.Grid[1]); blocks > mostBlocksInStamp/int64(l.Grid[2]) {
+		return fmt.Errorf("a grid of %v blocks, the most is %d here", l.Grid, mostBlocksInStamp)
+	}
 	if int64(len(l.Args)) != k.info.ArgBytes {
 		return fmt.Errorf("%d bytes of arguments are given, the kernel has %d", len(l.Args), k.info.ArgBytes)
 	}
@@ -94,6 +99,7 @@ type grid struct {
 	kernel  *kernel
 	launch  *Launch
 	windows []window
+	shadows []*shadow
 	globals []uint64
 	total   int64
 	next    atomic.Int64

@@ -125,6 +125,7 @@ type Window struct {
 type window struct {
 	Window
 	data, state []byte
+	shadow      *shadow // nil if nothing writes it
 }
 
 // windows resolves the windows of a launch; none given means every allocation.
@@ -140,7 +141,7 @@ func (m *Memory) windows(list []Window) ([]window, error) {
 		if err != nil {
 			return nil, fmt.Errorf("window %s: %w", w.Name, err)
 		}
-		out = append(out, window{w, a.Data[at : at+w.Size], a.state[at : at+w.Size]})
+		out = append(out, window{w, a.Data[at : at+w.Size], a.state[at : at+w.Size], nil})
 	}
 	return out, nil
 }

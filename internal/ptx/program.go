@@ -72,6 +72,7 @@ type kernel struct {
 	functions   map[string]*function
 	sharedState []byte // of each byte of shared memory when a block begins: free for use, or between variables
 	sharedGrain int    // bytes of a cell of the race detector
+	globalGrain int    // bytes of a cell of its shadows of global memory
 	dynamicAt   int64  // where dynamic shared memory begins
 	constants   []byte // constant memory
 	globals     []*Variable
@@ -111,7 +112,7 @@ func (p *Program) kernel(name string) (*kernel, error) {
 	if f == nil || !f.IsEntry || !f.HasBody {
 		return nil, fmt.Errorf("the module has no kernel %q; it has %q", name, p.Kernels())
 	}
-	c := &compiler{module: p.module, work: &p.work, kernel: &kernel{name: name, functions: map[string]*function{}, sharedGrain: 4}}
+	c := &compiler{module: p.module, work: &p.work, kernel: &kernel{name: name, functions: map[string]*function{}, sharedGrain: 4, globalGrain: 16}}
 	if err := c.compile(f); err != nil {
 		return nil, err
 	}

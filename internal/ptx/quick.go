@@ -12,7 +12,7 @@ func (w *warp) quick(f *frame, a *access, lane int, addr uint64) []byte {
 	}
 	switch {
 	case a.space == Global:
-		return w.quickGlobal(a, addr)
+		return w.quickGlobal(a, lane, addr)
 	case a.space == Local:
 		return quickOwn(a, w.local, w.localState, uint64(lane)*w.localStride, w.localStride, addr)
 	case a.space == Param && addr >= frameParams:
@@ -31,7 +31,7 @@ func quickOwn(a *access, data, state []byte, start, n, at uint64) []byte {
 	return data[start+at : start+at+size]
 }
 
-func (w *warp) quickGlobal(a *access, addr uint64) []byte {
+func (w *warp) quickGlobal(a *access, lane int, addr uint64) []byte {
 	b := w.block
 	win := b.recent[a.id]
 	if win == nil {
@@ -44,6 +44,9 @@ func (w *warp) quickGlobal(a *access, addr uint64) []byte {
 	}
 	if !quickState(win.state[at:at+size], a.isRead) {
 		return nil
+	}
+	if win.shadow != nil && w.isRace(win, a, lane, addr, a.size) {
+		return w.nothing(a.size)
 	}
 	if sector := addr >> 5; sector != w.sector {
 		w.sector = sector
@@ -109,6 +112,9 @@ func (w *warp) row(a *access, base uint64, at *vec) []byte {
 			return nil
 		}
 	}
+	if win.shadow != nil && w.isRowRace(win, a, first) {
+		return w.nothing(rowBytes)
+	}
 	b.counts.GlobalSectors += int64((first+rowBytes-1)>>5-first>>5) + 1
 	if a.isRead {
 		b.counts.GlobalLoaded += rowBytes
@@ -119,4 +125,10 @@ func (w *warp) row(a *access, base uint64, at *vec) []byte {
 		}
 	}
 	return win.data[start : start+rowBytes]
+}
+
+// nothing is what a lane reads, as zeros, and writes without effect where a report says that it may not.
+func (w *warp) nothing(size int) []byte {
+	w.void = [rowBytes]byte{}
+	return w.void[:size]
 }

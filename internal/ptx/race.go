@@ -1,7 +1,5 @@
 package ptx
 
-import "math"
-
 // Races in shared memory: two lanes touch the same bytes, one of them writes, and nothing between them makes the one come before
 // the other. Order is made by barriers, which the detector follows with vector clocks, one entry for each warp (Flanagan, Freund:
 // FastTrack, 2009):
@@ -15,16 +13,23 @@ import "math"
 
 // stamp is an access by one or two lanes of a warp at a clock. The zero value is no access.
 //
-//	63 ··· 32   16       15 ··· 10   9 ··· 5   4 ··· 0
-//	clock       atomic   warp + 1    a lane    another lane, or the same
+//	63 ··· 38   37 ··· 17   16       15 ··· 10   9 ··· 5   4 ··· 0
+//	block + 1   clock       atomic   warp + 1    a lane    another lane, or the same
 type stamp uint64
 
 const (
 	atWarp            = 10
-	atClock           = 32
+	atClock           = 17
+	atBlock           = 38
 	atomically  stamp = 1 << 16
 	mostInBlock       = 64 // more than the warps of a block
+	mostClock         = 1<<(atBlock-atClock) - 1
 )
+
+// block is one more than the number of the block.
+func (s stamp) block() uint64 { return uint64(s >> atBlock) }
+
+func (s stamp) clock() uint32 { return uint32(s >> atClock & mostClock) }
 
 // warp is one more than the index of the warp, 0 for no access.
 func (s stamp) warp() uint64 { return uint64(s >> atWarp & (mostInBlock - 1)) }
@@ -46,17 +51,21 @@ type cell struct {
 
 // tick sets the warp's clock and what it has seen: all accesses of the warp itself up to now.
 func (w *warp) tick(clock uint32) {
+	if clock > mostClock {
+		w.report(Runaway, 0, "the block has passed more than %d barriers", mostClock-1)
+		w.block.isStopped = true
+		clock = mostClock
+	}
 	w.clock = clock
-	w.now = stamp(clock)<<atClock | stamp(w.index+1)<<atWarp
-	w.seen[0] = math.MaxUint32 // no access comes before every other
+	w.now = stamp(w.block.number+1)<<atBlock | stamp(clock)<<atClock | stamp(w.index+1)<<atWarp
 }
 
 // own is an access by a lane now.
 func (w *warp) own(lane int) stamp { return w.now | stamp(lane)<<5 | stamp(lane) }
 
-// isBefore reports whether an access comes before another by a lane of the warp now.
+// isBefore reports whether an access comes before another by a lane of the warp now. No access comes before every other.
 func (w *warp) isBefore(s, own stamp) bool {
-	return w.seen[s.warp()] >= uint32(s>>atClock) || s&^atomically == own
+	return s == 0 || s>>atBlock == own>>atBlock && w.seen[s.warp()] >= s.clock() || s&^atomically == own
 }
 
 // touch notes an access by a lane and returns the thread it races with; -1: none.
@@ -87,22 +96,33 @@ func (w *warp) touch(at uint64, size int, lane int, isWrite, isAtomic bool) int 
 	return -1
 }
 
-// read notes a reader: with another of its warp, or in the place of readers that it comes after.
+// read notes a reader.
 func (c *cell) read(w *warp, own stamp) {
-	for i, r := range c.reads {
+	if k, now := w.reader(c.reads, own); k >= 0 {
+		c.reads[k] = now
+	}
+}
+
+// reader says which of the readers that are known of a cell another one replaces, and by what; -1: none. It is noted with another of its warp, or in
+// the place of readers that it comes after. Two of different warps are enough, since a writer is of one warp, and so are two of different blocks.
+func (w *warp) reader(known [2]stamp, own stamp) (int, stamp) {
+	for i, r := range known {
 		if r>>atWarp == own>>atWarp {
 			if r>>5&31 != own&31 {
-				c.reads[i] = r&^31 | own&31
+				return i, r&^31 | own&31
 			}
-			return
+			return -1, 0
 		}
 	}
-	for i, r := range c.reads {
+	for i, r := range known {
 		if w.isBefore(r, own) {
-			c.reads[i] = own
-			return
+			return i, own
 		}
 	}
+	if first := known[0].block(); first == known[1].block() && first != own.block() {
+		return 1, own
+	}
+	return -1, 0
 }
 
 // meet orders warps: each has then seen what all of them had done.

@@ -12,9 +12,9 @@ type Kind uint8
 // The kinds of reports.
 const (
 	OutOfBounds   Kind = iota // an access outside the windows of the launch, or of shared, local, constant or parameter memory
-	ReadOnly                  // a store into a window that may only be read, or a load from one that may only be written
+	ReadOnly                  // a store into a window that may only be read, a load from one that may only be written, or a store to what ld.global.nc reads
 	Uninitialized             // memory or a register is read that nobody has written
-	Race                      // two threads touch the same shared memory, one of them writing, without a barrier between
+	Race                      // two threads touch the same shared or global memory, one of them writing, without a barrier between
 	Misaligned                // an address is no multiple of the size of the access
 	Divergence                // some lanes of a warp come to a barrier, or to an operation among lanes, without the others
 	Deadlock                  // a barrier is waited for that others never come to

@@ -49,6 +49,7 @@ type warp struct {
 	localStride uint64
 	lanes       vec // for intermediate results
 	sector      uint64
+	void        [rowBytes]byte // in the place of bytes that a lane may not access
 	clock       uint32
 	now         stamp               // of the warp at its clock, without a lane
 	seen        [mostInBlock]uint32 // by warp plus one: up to which of its clocks

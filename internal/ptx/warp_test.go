@@ -47,7 +47,7 @@ func TestLanes(t *testing.T) {
 			func(l int) uint32 { return uint32(l) }},
 		{"an asynchronous copy cut off", "mul.lo.u32 %r8, %r1, 4; mov.u32 %r7, s; add.u32 %r8, %r8, %r7; cp.async.ca.shared.global [%r8], [%x3], 4, 0; cp.async.wait_all; ld.shared.u32 %r9, [%r8];", func(int) uint32 { return 0 }},
 		{"a table in constant memory", "mul.wide.u32 %x9, %r1, 4; and.b64 %x9, %x9, 12; mov.u64 %x8, table; add.u64 %x9, %x9, %x8; ld.const.u32 %r9, [%x9];", func(l int) uint32 { return []uint32{7, 5, 3, 1}[l%4] }},
-		{"a variable in global memory", "mov.u64 %x9, counter; atom.global.add.u32 %r9, [%x9], 1; ld.global.u32 %r9, [%x9];", func(int) uint32 { return 42 + 32 }},
+		{"a variable in global memory", "mov.u64 %x9, counter; atom.global.add.u32 %r9, [%x9], 1; bar.warp.sync -1; ld.global.u32 %r9, [%x9];", func(int) uint32 { return 42 + 32 }},
 		{"registers of an inner scope", "{ .reg .b32 %r9; mov.u32 %r9, 8; } mov.u32 %r9, 4;", func(int) uint32 { return 4 }},
 	}
 	for _, test := range tests {

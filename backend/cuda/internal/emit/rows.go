@@ -343,6 +343,9 @@ func (w *rows) stores() error {
 		hasFull = hasFull || !isRow(r)
 	}
 	if hasFull {
+		if w.length == 1 {
+			w.emit("bar.sync", "0") // all threads have loaded the element of the row, over which a result may lie
+		}
 		start := w.result(kinds[ndarray.Int32], "mul.lo.u32", w.row, fmt.Sprint(w.length))
 		err := w.elements(func(index string) error {
 			at := w.result(kinds[ndarray.Int32], "add.u32", start, index)
