@@ -75,10 +75,29 @@ func (d *directConv) cut() {
 	one := unit * 2 * d.b * d.icg * d.taps
 	work := gemm.TaskWork(d.s.Batch*d.allPairs()*units*one, directWork)
 	d.perTask = max(1, min(units, machine.CeilDiv(work, max(1, one))))
-	d.perTask = gemm.NewSplit(units, d.perTask).Largest()
-	d.rowTasks = machine.CeilDiv(units, d.perTask)
 	const small = 1 << 17 // floats of weights that fit the L2 cache
 	d.rowsFirst = d.pairLen()*d.pairs() <= small
+	if most := d.cachedUnits(unit); most > 0 {
+		d.perTask, d.rowsFirst = min(d.perTask, most), true
+	}
+	d.perTask = gemm.NewSplit(units, d.perTask).Largest()
+	d.rowTasks = machine.CeilDiv(units, d.perTask)
+}
+
+// cachedUnits is how many units of so many output pixels a task may take for the channels of its input to
+// stay in the L2 cache while one pair of output blocks after the other reads them; 0 where that is not
+// asked for. Processors without AVX-512 wait for inputs that come from further away, a few pixels of each
+// of many planes: with 256 channels their kernels reach 60% of the peak, and 87% from the L2 cache.
+// Weights come from there as well as from near, since they are read in order.
+func (d *directConv) cachedUnits(unit int) int {
+	const (
+		cached = 1 << 15 // floats, a quarter of a small L2 cache
+		least  = 4
+	)
+	if d.t.Level != machine.LevelAVX2 {
+		return 0
+	}
+	return max(least, cached/max(1, unit*d.icg*d.s.Stride[1]*d.s.Stride[2]))
 }
 
 // allPairs is the number of pairs of output blocks of all groups.
