@@ -14,18 +14,19 @@ import (
 //	       VPDPBUSD adds the four products to a 32-bit sum (AVX-512 VNNI)
 //	pairs  two 16-bit numbers: VPMADDWD multiplies and adds them, VPADDD adds
 //	       the result to the sum (AVX2); nothing can saturate
+//	byte pairs  columns of pairs kept as signed bytes, which are extended while they are read
 //
 // The argument block is that of the float32 kernels. Of the epilogue there are
 // the biases, which carry the corrections for zero points, and adding to C.
 func emitInt8(g *gen) {
 	g.isa = avx512
 	for h := 1; h <= g.isa.rows; h++ {
-		g.intKernel("uq", h, func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
+		g.intKernel("uq", h, g.ldWords, func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
 			a := t.to(t.VPBROADCASTD, m)
 			t.VPDPBUSD(b[0], a, acc[0])
 			t.VPDPBUSD(b[1], a, acc[1])
 		})
-		g.intKernel("sq", h, func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
+		g.intKernel("sq", h, g.ldWords, func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
 			a := t.to(t.VPBROADCASTD, m)
 			t.VPDPBUSD(a, b[0], acc[0])
 			t.VPDPBUSD(a, b[1], acc[1])
@@ -34,16 +35,24 @@ func emitInt8(g *gen) {
 	g.family("uq", "multiplies i+1 unsigned rows by two vectors of signed columns: quads.")
 	g.family("sq", "multiplies i+1 signed rows by two vectors of unsigned columns: quads.")
 	g.isa = avx2
-	for h := 1; h <= g.isa.rows; h++ {
-		g.intKernel("pairs", h, func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
-			a := t.to(t.VPBROADCASTD, m)
-			for j := range 2 {
-				p := t.to(t.VPMADDWD, b[j], a)
-				t.addi(acc[j], acc[j], p)
-			}
-		})
+	for _, k := range []struct {
+		name, doc string
+		row       rowLoad
+	}{
+		{"pairs", "multiplies i+1 rows by two vectors: pairs of 16 bits.", g.ldWords},
+		{"bytePairs", "is the same for columns of signed bytes.", func(b gp, j int) vec { return g.to(g.VPMOVSXBW, at(b, 16*j)) }},
+	} {
+		for h := 1; h <= g.isa.rows; h++ {
+			g.intKernel(k.name, h, k.row, func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
+				a := t.to(t.VPBROADCASTD, m)
+				for j := range 2 {
+					p := t.to(t.VPMADDWD, b[j], a)
+					t.addi(acc[j], acc[j], p)
+				}
+			})
+		}
+		g.family(k.name, k.doc)
 	}
-	g.family("pairs", "multiplies i+1 rows by two vectors: pairs of 16 bits.")
 	g.both(func() {
 		g.fn("intMulSub", "(dst, x *int32, n int, s int32)", "is dst −= x·s.")
 		dst, x, n := g.arg("dst"), g.arg("x"), g.arg("n")
@@ -64,8 +73,13 @@ func emitInt8(g *gen) {
 	emitBytePlane(g)
 }
 
+// rowLoad loads vector j of a row of words at b.
+type rowLoad func(b gp, j int) vec
+
+func (g *gen) ldWords(b gp, j int) vec { return g.ld(at(b, j*g.bytes())) }
+
 // intKernel emits one integer micro-kernel.
-func (g *gen) intKernel(name string, h int, mac func(t *tile, acc [2]vec, b [2]vec, m operand.Mem)) {
+func (g *gen) intKernel(name string, h int, row rowLoad, mac func(t *tile, acc [2]vec, b [2]vec, m operand.Mem)) {
 	t := &tile{gen: g, h: h, vectors: 2, args: g.kernel(name, strconv.Itoa(h))}
 	t.acc = make([][2]vec, h)
 	for i := range t.acc {
@@ -73,7 +87,7 @@ func (g *gen) intKernel(name string, h int, mac func(t *tile, acc [2]vec, b [2]v
 	}
 	a, b, ldb, k := t.field(t.args, ukA), t.field(t.args, ukB), t.field(t.args, ukLDB), t.field(t.args, ukK)
 	step := func(u int) {
-		x := t.row(b)
+		x := [2]vec{row(b, 0), row(b, 1)}
 		for i := range h {
 			mac(t, t.acc[i], x, at(a, (u*h+i)*4))
 		}

@@ -35,6 +35,8 @@ type IntSide struct {
 func Sides(t *simd.Table, kind simd.IntKind, aSigned, bSigned bool) (a, b IntSide) {
 	a, b = IntSide{kind, aSigned, false}, IntSide{kind, bSigned, false}
 	switch kind {
+	case simd.BytePairs: // words are pairs; those of columns are narrowed to signed bytes
+		a.Kind, b.Kind, b.Flip = simd.IntPairs, simd.IntPairs, !bSigned
 	case simd.QuadsUS:
 		a.Flip, b.Flip = aSigned, !bSigned
 	case simd.QuadsSU:
@@ -137,6 +139,9 @@ func (s IntSide) packPairs(t *simd.Table, dst []uint32, src []byte, rows, k, str
 			if widen != nil && k >= 32 {
 				done = k &^ 31
 				widen(&row[0], &in[0], done)
+				for c := 0; c < done && s.Flip; c++ {
+					row[c] += int16(s.Shift())
+				}
 			}
 			for c := done; c < k; c++ {
 				row[c] = int16(s.Value(in[c]))

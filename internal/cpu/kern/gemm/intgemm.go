@@ -55,8 +55,11 @@ func NewIntGemm(s IntGemmSpec) (*IntGemm, error) {
 		return nil, err
 	}
 	g.kind = simd.IntPairs
-	if g.t.Ints.Quads {
+	switch {
+	case g.t.Ints.Quads:
 		g.kind = simd.QuadsUS
+	case g.t.Level == machine.LevelAVX2 && s.ConstB:
+		g.kind = simd.BytePairs
 	}
 	g.a, g.b = Sides(g.t, g.kind, s.ASigned, s.BSigned)
 	g.words = machine.CeilDiv(s.K, g.kind.Group())
@@ -119,7 +122,11 @@ func (g *IntGemm) Choice() (algorithm, reason string) {
 
 // LayoutB identifies the order in which a constant B is read.
 func (g *IntGemm) LayoutB() Layout {
-	return Layout{Kind: "integer columns", Level: g.t.Level, Dims: [8]int{g.s.N, g.s.K, Signs(g.s.ASigned, g.s.BSigned)}}
+	kind := "integer columns"
+	if g.kind == simd.BytePairs {
+		kind = "byte columns"
+	}
+	return Layout{Kind: kind, Level: g.t.Level, Dims: [8]int{g.s.N, g.s.K, Signs(g.s.ASigned, g.s.BSigned)}}
 }
 
 // Signs encodes which operands are signed.
@@ -136,42 +143,79 @@ func Signs(a, b bool) (n int) {
 // PackB lays a constant B out.
 func (g *IntGemm) PackB(ctx context.Context, b []byte) (*Packed, error) {
 	columns := g.panels * g.t.Nr
-	threads := PackThreads(4 * columns * g.words)
+	bytes := columns * g.rowBytes() / g.t.Nr * g.words
+	threads, perWorker := PackThreads(bytes), pairTmp(g.t, g.s.K)
+	narrow := 0 // words of a worker's panel that is narrowed
+	if g.kind == simd.BytePairs {
+		narrow = g.k.Largest() * g.t.Nr
+	}
 	if err := cmp.Or(
 		machine.Needs("IntGemm", "B", b, g.needB-(g.s.Batch-1)*g.s.StrideB),
-		machine.AskPacked(ctx, 4*columns*(g.words+1)+threads*pairTmp(g.t, g.s.K)),
+		machine.AskPacked(ctx, bytes+4*columns+threads*(perWorker+4*narrow)),
 	); err != nil {
 		return nil, err
 	}
-	p := &Packed{Order: g.LayoutB(), Words: make([]uint32, columns*g.words), Sums: make([]int32, columns)}
-	tmp := make([]byte, threads*pairTmp(g.t, g.s.K))
+	p := &Packed{Order: g.LayoutB(), Words: make([]uint32, bytes/4), Sums: make([]int32, columns)}
+	tmp, wide := make([]byte, threads*perWorker), make([]uint32, threads*narrow)
 	err := InPieces(ctx, g.panels, threads, func(q, worker int) {
-		g.packB(p.Words, p.Sums, b, q, q+1, tmp[worker*pairTmp(g.t, g.s.K):])
+		if g.kind == simd.BytePairs {
+			g.packBytes(p.Words, p.Sums, b, q, wide[worker*narrow:][:narrow], tmp[worker*perWorker:])
+			return
+		}
+		g.packB(p.Words, p.Sums, b, q, q+1, tmp[worker*perWorker:])
 	})
 	return p, err
+}
+
+// rowBytes is the size of a row of words of a panel.
+func (g *IntGemm) rowBytes() int {
+	if g.kind == simd.BytePairs {
+		return 2 * g.t.Nr
+	}
+	return 4 * g.t.Nr
+}
+
+// packBytes packs panel q for all of K as pairs of signed bytes, by way of pairs of 16 bits.
+func (g *IntGemm) packBytes(dst []uint32, sums []int32, b []byte, q int, wide []uint32, tmp []byte) {
+	nr := g.t.Nr
+	clear(sums[q*nr:][:nr])
+	clear(wide) // columns that there are not stay zero
+	for kb := range g.k.P {
+		w0, wc := g.k.Part(kb)
+		g.packBlock(wide, sums, b, q, kb, tmp)
+		to := dst[(w0*g.panels+q*wc)*nr/2:][:wc*nr/2]
+		for i := range to {
+			x, y := wide[2*i], wide[2*i+1]
+			to[i] = x&0xff | x>>8&0xff00 | y<<16&0xff0000 | y<<8&0xff000000
+		}
+	}
 }
 
 // packB packs panels q0..q1 for all of K and adds up their columns. A block of
 // K comes before the next, as in float32.
 func (g *IntGemm) packB(dst []uint32, sums []int32, b []byte, q0, q1 int, tmp []byte) {
-	nr, grp := g.t.Nr, g.kind.Group()
+	nr := g.t.Nr
 	for q := q0; q < q1; q++ {
-		col := q * nr
-		cols := min(nr, g.s.N-col)
-		clear(sums[col : col+nr])
+		clear(sums[q*nr:][:nr])
 		for kb := range g.k.P {
 			w0, wc := g.k.Part(kb)
-			panel := dst[(w0*g.panels+q*wc)*nr:][:wc*nr]
-			k0 := w0 * grp
-			kc := min(wc*grp, g.s.K-k0)
-			if g.s.TransB {
-				g.b.packRows(g.t, panel, b[col*g.s.LDB+k0:], cols, kc, g.s.LDB, nr, tmp)
-			} else {
-				g.b.packCols(panel, b[k0*g.s.LDB+col:], cols, kc, g.s.LDB, nr)
-			}
-			g.t.AddColumns(g.kind, &sums[col], machine.Ptr(panel, 0), wc, cols)
+			g.packBlock(dst[(w0*g.panels+q*wc)*nr:][:wc*nr], sums, b, q, kb, tmp)
 		}
 	}
+}
+
+// packBlock packs block kb of K of panel q, and adds its columns to their sums.
+func (g *IntGemm) packBlock(panel []uint32, sums []int32, b []byte, q, kb int, tmp []byte) {
+	nr, grp := g.t.Nr, g.kind.Group()
+	w0, wc := g.k.Part(kb)
+	col, k0 := q*nr, w0*grp
+	cols, kc := min(nr, g.s.N-col), min(wc*grp, g.s.K-k0)
+	if g.s.TransB {
+		g.b.packRows(g.t, panel, b[col*g.s.LDB+k0:], cols, kc, g.s.LDB, nr, tmp)
+	} else {
+		g.b.packCols(panel, b[k0*g.s.LDB+col:], cols, kc, g.s.LDB, nr)
+	}
+	g.t.AddColumns(g.b.Kind, &sums[col], machine.Ptr(panel, 0), wc, cols)
 }
 
 func (g *IntGemm) tasks() int { return g.s.Batch * g.tilesM * g.tilesN }
@@ -203,7 +247,7 @@ func (g *IntGemm) sizes(threads int) [7]int {
 	if !g.s.ConstB {
 		s[2], s[3] = 4*cb*nw*g.words, 4*cb*nw
 	}
-	if g.kind == simd.IntPairs {
+	if g.a.Kind == simd.IntPairs {
 		s[6] = threads * pairTmp(g.t, g.s.K)
 	}
 	return s

@@ -127,7 +127,7 @@ func (r *intRun) Run(i, worker int) {
 	}
 	g := r.g
 	var tmp []byte
-	if g.kind == simd.IntPairs {
+	if g.a.Kind == simd.IntPairs {
 		n := pairTmp(g.t, g.s.K)
 		tmp = r.l.tmp[worker*n:][:n]
 	}
@@ -195,7 +195,8 @@ func (r *intRun) tile(i int) {
 			w.U.Flags = simd.UkCol
 		}
 		w.A = machine.Ptr(r.l.a, ma*g.s.M*g.words+w0*g.s.M+row0*wc)
-		w.B, w.BStep, w.BLD = machine.Ptr(words, (w0*g.panels+w.Q0*wc)*g.t.Nr), 4*g.t.Nr*wc, 4*g.t.Nr
+		w.BLD = g.rowBytes()
+		w.B, w.BStep = machine.Ptr(words, (w0*g.panels+w.Q0*wc)*w.BLD/4), w.BLD*wc
 		w.Run(wc)
 	}
 	r.correct(&w, ma, mb, r.args.C[off:])

@@ -79,6 +79,20 @@ func TestIntGemm(t *testing.T) {
 	})
 }
 
+// Columns are held in whole panels of whole words: four bytes to a word, or two where they are widened.
+func TestIntGemmPackedSize(t *testing.T) {
+	perWord := map[machine.Level]int{machine.LevelGeneric: 2, machine.LevelAVX2: 4, machine.LevelAVX512: 4}
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for _, transposed := range []bool{false, true} {
+			g, err := NewIntGemm(IntGemmSpec{M: 3, N: 96, K: 128, TransB: transposed, ConstB: true})
+			require.NoError(t, err)
+			p, err := g.PackB(t.Context(), make([]byte, 96*128))
+			require.NoError(t, err)
+			require.Equal(t, 4*96+4*96*128/perWord[g.t.Level], p.Bytes())
+		}
+	})
+}
+
 func TestIntGemmErrors(t *testing.T) {
 	var spec *machine.SpecError
 	var size *machine.SizeError

@@ -17,6 +17,11 @@ func sqAVX512(args *byte, i int)
 //go:noescape
 func pairsAVX2(args *byte, i int)
 
+// bytePairsAVX2 is the same for columns of signed bytes.
+//
+//go:noescape
+func bytePairsAVX2(args *byte, i int)
+
 // intMulSubAVX2 is dst −= x·s.
 //
 //go:noescape

@@ -8566,6 +8566,1176 @@ TEXT ·pairsAVX2(SB), NOSPLIT, $0-16
 	LEAQ pairsAVX2Kernels<>+0(SB), CX
 	JMP  (CX)(AX*8)
 
+// func bytePairs1AVX2(args *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·bytePairs1AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ   args+0(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   (AX), CX
+	MOVQ   8(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   40(AX), SI
+
+k2:
+	CMPQ         SI, $+2
+	JLT          k2_end
+	VPMOVSXBW    (DX), Y2
+	VPMOVSXBW    16(DX), Y3
+	VPBROADCASTD (CX), Y4
+	VPMADDWD     Y2, Y4, Y2
+	VPADDD       Y2, Y0, Y0
+	VPMADDWD     Y3, Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	ADDQ         BX, DX
+	VPMOVSXBW    (DX), Y2
+	VPMOVSXBW    16(DX), Y3
+	VPBROADCASTD 4(CX), Y4
+	VPMADDWD     Y2, Y4, Y2
+	VPADDD       Y2, Y0, Y0
+	VPMADDWD     Y3, Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	ADDQ         BX, DX
+	ADDQ         $+8, CX
+	SUBQ         $+2, SI
+	JMP          k2
+
+k2_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VPMOVSXBW    (DX), Y2
+	VPMOVSXBW    16(DX), Y3
+	VPBROADCASTD (CX), Y4
+	VPMADDWD     Y2, Y4, Y2
+	VPADDD       Y2, Y0, Y0
+	VPMADDWD     Y3, Y4, Y2
+	VPADDD       Y2, Y1, Y1
+	ADDQ         BX, DX
+	ADDQ         $+4, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VPBROADCASTD (DX), Y2
+	VPADDD       Y2, Y0, Y0
+	VPADDD       Y2, Y1, Y1
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
+	VPADDD  Y2, Y0, Y0
+	VPADDD  Y3, Y1, Y1
+
+no_col:
+	TESTQ   $+64, CX
+	JNZ     tail
+	TESTQ   $+1, CX
+	JZ      no_acc
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	VMOVUPS (CX), Y2
+	VPADDD  Y2, Y0, Y0
+	VMOVUPS 32(CX), Y2
+	VPADDD  Y2, Y1, Y1
+
+no_acc:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ       80(AX), DX
+	MOVQ       $+8, SI
+	XORQ       DI, DI
+	MOVQ       DX, BX
+	SUBQ       SI, BX
+	CMOVQLT    DI, BX
+	CMPQ       DX, SI
+	CMOVQGT    SI, DX
+	LEAQ       tailmasks<>+0(SB), SI
+	MOVQ       $+8, DI
+	SUBQ       DX, DI
+	VMOVUPS    (SI)(DI*4), Y2
+	LEAQ       tailmasks<>+0(SB), DX
+	MOVQ       $+8, SI
+	SUBQ       BX, SI
+	VMOVUPS    (DX)(SI*4), Y3
+	TESTQ      $+1, CX
+	JZ         no_acct
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	VMASKMOVPS (CX), Y2, Y4
+	VPADDD     Y4, Y0, Y0
+	VMASKMOVPS 32(CX), Y3, Y4
+	VPADDD     Y4, Y1, Y1
+
+no_acct:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y2, (CX)
+	VMASKMOVPS Y1, Y3, 32(CX)
+	VZEROUPPER
+	RET
+
+// func bytePairs2AVX2(args *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·bytePairs2AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ   args+0(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   (AX), CX
+	MOVQ   8(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   40(AX), SI
+
+k2:
+	CMPQ         SI, $+2
+	JLT          k2_end
+	VPMOVSXBW    (DX), Y4
+	VPMOVSXBW    16(DX), Y5
+	VPBROADCASTD (CX), Y6
+	VPMADDWD     Y4, Y6, Y7
+	VPADDD       Y7, Y0, Y0
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VPBROADCASTD 4(CX), Y6
+	VPMADDWD     Y4, Y6, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDWD     Y5, Y6, Y4
+	VPADDD       Y4, Y3, Y3
+	ADDQ         BX, DX
+	VPMOVSXBW    (DX), Y4
+	VPMOVSXBW    16(DX), Y5
+	VPBROADCASTD 8(CX), Y6
+	VPMADDWD     Y4, Y6, Y7
+	VPADDD       Y7, Y0, Y0
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VPBROADCASTD 12(CX), Y6
+	VPMADDWD     Y4, Y6, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDWD     Y5, Y6, Y4
+	VPADDD       Y4, Y3, Y3
+	ADDQ         BX, DX
+	ADDQ         $+16, CX
+	SUBQ         $+2, SI
+	JMP          k2
+
+k2_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VPMOVSXBW    (DX), Y4
+	VPMOVSXBW    16(DX), Y5
+	VPBROADCASTD (CX), Y6
+	VPMADDWD     Y4, Y6, Y7
+	VPADDD       Y7, Y0, Y0
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VPBROADCASTD 4(CX), Y6
+	VPMADDWD     Y4, Y6, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDWD     Y5, Y6, Y4
+	VPADDD       Y4, Y3, Y3
+	ADDQ         BX, DX
+	ADDQ         $+8, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VPBROADCASTD (DX), Y4
+	VPADDD       Y4, Y0, Y0
+	VPADDD       Y4, Y1, Y1
+	VPBROADCASTD 4(DX), Y4
+	VPADDD       Y4, Y2, Y2
+	VPADDD       Y4, Y3, Y3
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	VPADDD  Y4, Y0, Y0
+	VPADDD  Y5, Y1, Y1
+	VPADDD  Y4, Y2, Y2
+	VPADDD  Y5, Y3, Y3
+
+no_col:
+	TESTQ   $+64, CX
+	JNZ     tail
+	TESTQ   $+1, CX
+	JZ      no_acc
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	VMOVUPS (CX), Y4
+	VPADDD  Y4, Y0, Y0
+	VMOVUPS 32(CX), Y4
+	VPADDD  Y4, Y1, Y1
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y4
+	VPADDD  Y4, Y2, Y2
+	VMOVUPS 32(CX), Y4
+	VPADDD  Y4, Y3, Y3
+
+no_acc:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ       80(AX), DX
+	MOVQ       $+8, SI
+	XORQ       DI, DI
+	MOVQ       DX, BX
+	SUBQ       SI, BX
+	CMOVQLT    DI, BX
+	CMPQ       DX, SI
+	CMOVQGT    SI, DX
+	LEAQ       tailmasks<>+0(SB), SI
+	MOVQ       $+8, DI
+	SUBQ       DX, DI
+	VMOVUPS    (SI)(DI*4), Y4
+	LEAQ       tailmasks<>+0(SB), DX
+	MOVQ       $+8, SI
+	SUBQ       BX, SI
+	VMOVUPS    (DX)(SI*4), Y5
+	TESTQ      $+1, CX
+	JZ         no_acct
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	VMASKMOVPS (CX), Y4, Y6
+	VPADDD     Y6, Y0, Y0
+	VMASKMOVPS 32(CX), Y5, Y6
+	VPADDD     Y6, Y1, Y1
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y4, Y6
+	VPADDD     Y6, Y2, Y2
+	VMASKMOVPS 32(CX), Y5, Y6
+	VPADDD     Y6, Y3, Y3
+
+no_acct:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y4, (CX)
+	VMASKMOVPS Y1, Y5, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y2, Y4, (CX)
+	VMASKMOVPS Y3, Y5, 32(CX)
+	VZEROUPPER
+	RET
+
+// func bytePairs3AVX2(args *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·bytePairs3AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ   args+0(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   (AX), CX
+	MOVQ   8(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   40(AX), SI
+
+k2:
+	CMPQ         SI, $+2
+	JLT          k2_end
+	VPMOVSXBW    (DX), Y6
+	VPMOVSXBW    16(DX), Y7
+	VPBROADCASTD (CX), Y8
+	VPMADDWD     Y6, Y8, Y9
+	VPADDD       Y9, Y0, Y0
+	VPMADDWD     Y7, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 4(CX), Y8
+	VPMADDWD     Y6, Y8, Y9
+	VPADDD       Y9, Y2, Y2
+	VPMADDWD     Y7, Y8, Y8
+	VPADDD       Y8, Y3, Y3
+	VPBROADCASTD 8(CX), Y8
+	VPMADDWD     Y6, Y8, Y6
+	VPADDD       Y6, Y4, Y4
+	VPMADDWD     Y7, Y8, Y6
+	VPADDD       Y6, Y5, Y5
+	ADDQ         BX, DX
+	VPMOVSXBW    (DX), Y6
+	VPMOVSXBW    16(DX), Y7
+	VPBROADCASTD 12(CX), Y8
+	VPMADDWD     Y6, Y8, Y9
+	VPADDD       Y9, Y0, Y0
+	VPMADDWD     Y7, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 16(CX), Y8
+	VPMADDWD     Y6, Y8, Y9
+	VPADDD       Y9, Y2, Y2
+	VPMADDWD     Y7, Y8, Y8
+	VPADDD       Y8, Y3, Y3
+	VPBROADCASTD 20(CX), Y8
+	VPMADDWD     Y6, Y8, Y6
+	VPADDD       Y6, Y4, Y4
+	VPMADDWD     Y7, Y8, Y6
+	VPADDD       Y6, Y5, Y5
+	ADDQ         BX, DX
+	ADDQ         $+24, CX
+	SUBQ         $+2, SI
+	JMP          k2
+
+k2_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VPMOVSXBW    (DX), Y6
+	VPMOVSXBW    16(DX), Y7
+	VPBROADCASTD (CX), Y8
+	VPMADDWD     Y6, Y8, Y9
+	VPADDD       Y9, Y0, Y0
+	VPMADDWD     Y7, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 4(CX), Y8
+	VPMADDWD     Y6, Y8, Y9
+	VPADDD       Y9, Y2, Y2
+	VPMADDWD     Y7, Y8, Y8
+	VPADDD       Y8, Y3, Y3
+	VPBROADCASTD 8(CX), Y8
+	VPMADDWD     Y6, Y8, Y6
+	VPADDD       Y6, Y4, Y4
+	VPMADDWD     Y7, Y8, Y6
+	VPADDD       Y6, Y5, Y5
+	ADDQ         BX, DX
+	ADDQ         $+12, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VPBROADCASTD (DX), Y6
+	VPADDD       Y6, Y0, Y0
+	VPADDD       Y6, Y1, Y1
+	VPBROADCASTD 4(DX), Y6
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y6, Y3, Y3
+	VPBROADCASTD 8(DX), Y6
+	VPADDD       Y6, Y4, Y4
+	VPADDD       Y6, Y5, Y5
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
+	VPADDD  Y6, Y0, Y0
+	VPADDD  Y7, Y1, Y1
+	VPADDD  Y6, Y2, Y2
+	VPADDD  Y7, Y3, Y3
+	VPADDD  Y6, Y4, Y4
+	VPADDD  Y7, Y5, Y5
+
+no_col:
+	TESTQ   $+64, CX
+	JNZ     tail
+	TESTQ   $+1, CX
+	JZ      no_acc
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	VMOVUPS (CX), Y6
+	VPADDD  Y6, Y0, Y0
+	VMOVUPS 32(CX), Y6
+	VPADDD  Y6, Y1, Y1
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y6
+	VPADDD  Y6, Y2, Y2
+	VMOVUPS 32(CX), Y6
+	VPADDD  Y6, Y3, Y3
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y6
+	VPADDD  Y6, Y4, Y4
+	VMOVUPS 32(CX), Y6
+	VPADDD  Y6, Y5, Y5
+
+no_acc:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y4, (CX)
+	VMOVUPS Y5, 32(CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ       80(AX), DX
+	MOVQ       $+8, SI
+	XORQ       DI, DI
+	MOVQ       DX, BX
+	SUBQ       SI, BX
+	CMOVQLT    DI, BX
+	CMPQ       DX, SI
+	CMOVQGT    SI, DX
+	LEAQ       tailmasks<>+0(SB), SI
+	MOVQ       $+8, DI
+	SUBQ       DX, DI
+	VMOVUPS    (SI)(DI*4), Y6
+	LEAQ       tailmasks<>+0(SB), DX
+	MOVQ       $+8, SI
+	SUBQ       BX, SI
+	VMOVUPS    (DX)(SI*4), Y7
+	TESTQ      $+1, CX
+	JZ         no_acct
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	VMASKMOVPS (CX), Y6, Y8
+	VPADDD     Y8, Y0, Y0
+	VMASKMOVPS 32(CX), Y7, Y8
+	VPADDD     Y8, Y1, Y1
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y6, Y8
+	VPADDD     Y8, Y2, Y2
+	VMASKMOVPS 32(CX), Y7, Y8
+	VPADDD     Y8, Y3, Y3
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y6, Y8
+	VPADDD     Y8, Y4, Y4
+	VMASKMOVPS 32(CX), Y7, Y8
+	VPADDD     Y8, Y5, Y5
+
+no_acct:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y6, (CX)
+	VMASKMOVPS Y1, Y7, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y2, Y6, (CX)
+	VMASKMOVPS Y3, Y7, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y4, Y6, (CX)
+	VMASKMOVPS Y5, Y7, 32(CX)
+	VZEROUPPER
+	RET
+
+// func bytePairs4AVX2(args *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·bytePairs4AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ   args+0(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   (AX), CX
+	MOVQ   8(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   40(AX), SI
+
+k2:
+	CMPQ         SI, $+2
+	JLT          k2_end
+	VPMOVSXBW    (DX), Y8
+	VPMOVSXBW    16(DX), Y9
+	VPBROADCASTD (CX), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y0, Y0
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y1, Y1
+	VPBROADCASTD 4(CX), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y2, Y2
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y3, Y3
+	VPBROADCASTD 8(CX), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y4, Y4
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPBROADCASTD 12(CX), Y10
+	VPMADDWD     Y8, Y10, Y8
+	VPADDD       Y8, Y6, Y6
+	VPMADDWD     Y9, Y10, Y8
+	VPADDD       Y8, Y7, Y7
+	ADDQ         BX, DX
+	VPMOVSXBW    (DX), Y8
+	VPMOVSXBW    16(DX), Y9
+	VPBROADCASTD 16(CX), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y0, Y0
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y1, Y1
+	VPBROADCASTD 20(CX), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y2, Y2
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y3, Y3
+	VPBROADCASTD 24(CX), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y4, Y4
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPBROADCASTD 28(CX), Y10
+	VPMADDWD     Y8, Y10, Y8
+	VPADDD       Y8, Y6, Y6
+	VPMADDWD     Y9, Y10, Y8
+	VPADDD       Y8, Y7, Y7
+	ADDQ         BX, DX
+	ADDQ         $+32, CX
+	SUBQ         $+2, SI
+	JMP          k2
+
+k2_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VPMOVSXBW    (DX), Y8
+	VPMOVSXBW    16(DX), Y9
+	VPBROADCASTD (CX), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y0, Y0
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y1, Y1
+	VPBROADCASTD 4(CX), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y2, Y2
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y3, Y3
+	VPBROADCASTD 8(CX), Y10
+	VPMADDWD     Y8, Y10, Y11
+	VPADDD       Y11, Y4, Y4
+	VPMADDWD     Y9, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPBROADCASTD 12(CX), Y10
+	VPMADDWD     Y8, Y10, Y8
+	VPADDD       Y8, Y6, Y6
+	VPMADDWD     Y9, Y10, Y8
+	VPADDD       Y8, Y7, Y7
+	ADDQ         BX, DX
+	ADDQ         $+16, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VPBROADCASTD (DX), Y8
+	VPADDD       Y8, Y0, Y0
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 4(DX), Y8
+	VPADDD       Y8, Y2, Y2
+	VPADDD       Y8, Y3, Y3
+	VPBROADCASTD 8(DX), Y8
+	VPADDD       Y8, Y4, Y4
+	VPADDD       Y8, Y5, Y5
+	VPBROADCASTD 12(DX), Y8
+	VPADDD       Y8, Y6, Y6
+	VPADDD       Y8, Y7, Y7
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y8
+	VMOVUPS 32(DX), Y9
+	VPADDD  Y8, Y0, Y0
+	VPADDD  Y9, Y1, Y1
+	VPADDD  Y8, Y2, Y2
+	VPADDD  Y9, Y3, Y3
+	VPADDD  Y8, Y4, Y4
+	VPADDD  Y9, Y5, Y5
+	VPADDD  Y8, Y6, Y6
+	VPADDD  Y9, Y7, Y7
+
+no_col:
+	TESTQ   $+64, CX
+	JNZ     tail
+	TESTQ   $+1, CX
+	JZ      no_acc
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	VMOVUPS (CX), Y8
+	VPADDD  Y8, Y0, Y0
+	VMOVUPS 32(CX), Y8
+	VPADDD  Y8, Y1, Y1
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y8
+	VPADDD  Y8, Y2, Y2
+	VMOVUPS 32(CX), Y8
+	VPADDD  Y8, Y3, Y3
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y8
+	VPADDD  Y8, Y4, Y4
+	VMOVUPS 32(CX), Y8
+	VPADDD  Y8, Y5, Y5
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y8
+	VPADDD  Y8, Y6, Y6
+	VMOVUPS 32(CX), Y8
+	VPADDD  Y8, Y7, Y7
+
+no_acc:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y4, (CX)
+	VMOVUPS Y5, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y6, (CX)
+	VMOVUPS Y7, 32(CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ       80(AX), DX
+	MOVQ       $+8, SI
+	XORQ       DI, DI
+	MOVQ       DX, BX
+	SUBQ       SI, BX
+	CMOVQLT    DI, BX
+	CMPQ       DX, SI
+	CMOVQGT    SI, DX
+	LEAQ       tailmasks<>+0(SB), SI
+	MOVQ       $+8, DI
+	SUBQ       DX, DI
+	VMOVUPS    (SI)(DI*4), Y8
+	LEAQ       tailmasks<>+0(SB), DX
+	MOVQ       $+8, SI
+	SUBQ       BX, SI
+	VMOVUPS    (DX)(SI*4), Y9
+	TESTQ      $+1, CX
+	JZ         no_acct
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	VMASKMOVPS (CX), Y8, Y10
+	VPADDD     Y10, Y0, Y0
+	VMASKMOVPS 32(CX), Y9, Y10
+	VPADDD     Y10, Y1, Y1
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y8, Y10
+	VPADDD     Y10, Y2, Y2
+	VMASKMOVPS 32(CX), Y9, Y10
+	VPADDD     Y10, Y3, Y3
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y8, Y10
+	VPADDD     Y10, Y4, Y4
+	VMASKMOVPS 32(CX), Y9, Y10
+	VPADDD     Y10, Y5, Y5
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y8, Y10
+	VPADDD     Y10, Y6, Y6
+	VMASKMOVPS 32(CX), Y9, Y10
+	VPADDD     Y10, Y7, Y7
+
+no_acct:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y8, (CX)
+	VMASKMOVPS Y1, Y9, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y2, Y8, (CX)
+	VMASKMOVPS Y3, Y9, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y4, Y8, (CX)
+	VMASKMOVPS Y5, Y9, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y6, Y8, (CX)
+	VMASKMOVPS Y7, Y9, 32(CX)
+	VZEROUPPER
+	RET
+
+// func bytePairs5AVX2(args *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·bytePairs5AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ   args+0(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ   (AX), CX
+	MOVQ   8(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   40(AX), SI
+
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VPMOVSXBW    (DX), Y10
+	VPMOVSXBW    16(DX), Y11
+	VPBROADCASTD (CX), Y12
+	VPMADDWD     Y10, Y12, Y13
+	VPADDD       Y13, Y0, Y0
+	VPMADDWD     Y11, Y12, Y12
+	VPADDD       Y12, Y1, Y1
+	VPBROADCASTD 4(CX), Y12
+	VPMADDWD     Y10, Y12, Y13
+	VPADDD       Y13, Y2, Y2
+	VPMADDWD     Y11, Y12, Y12
+	VPADDD       Y12, Y3, Y3
+	VPBROADCASTD 8(CX), Y12
+	VPMADDWD     Y10, Y12, Y13
+	VPADDD       Y13, Y4, Y4
+	VPMADDWD     Y11, Y12, Y12
+	VPADDD       Y12, Y5, Y5
+	VPBROADCASTD 12(CX), Y12
+	VPMADDWD     Y10, Y12, Y13
+	VPADDD       Y13, Y6, Y6
+	VPMADDWD     Y11, Y12, Y12
+	VPADDD       Y12, Y7, Y7
+	VPBROADCASTD 16(CX), Y12
+	VPMADDWD     Y10, Y12, Y10
+	VPADDD       Y10, Y8, Y8
+	VPMADDWD     Y11, Y12, Y10
+	VPADDD       Y10, Y9, Y9
+	ADDQ         BX, DX
+	ADDQ         $+20, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VPBROADCASTD (DX), Y10
+	VPADDD       Y10, Y0, Y0
+	VPADDD       Y10, Y1, Y1
+	VPBROADCASTD 4(DX), Y10
+	VPADDD       Y10, Y2, Y2
+	VPADDD       Y10, Y3, Y3
+	VPBROADCASTD 8(DX), Y10
+	VPADDD       Y10, Y4, Y4
+	VPADDD       Y10, Y5, Y5
+	VPBROADCASTD 12(DX), Y10
+	VPADDD       Y10, Y6, Y6
+	VPADDD       Y10, Y7, Y7
+	VPBROADCASTD 16(DX), Y10
+	VPADDD       Y10, Y8, Y8
+	VPADDD       Y10, Y9, Y9
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y10
+	VMOVUPS 32(DX), Y11
+	VPADDD  Y10, Y0, Y0
+	VPADDD  Y11, Y1, Y1
+	VPADDD  Y10, Y2, Y2
+	VPADDD  Y11, Y3, Y3
+	VPADDD  Y10, Y4, Y4
+	VPADDD  Y11, Y5, Y5
+	VPADDD  Y10, Y6, Y6
+	VPADDD  Y11, Y7, Y7
+	VPADDD  Y10, Y8, Y8
+	VPADDD  Y11, Y9, Y9
+
+no_col:
+	TESTQ   $+64, CX
+	JNZ     tail
+	TESTQ   $+1, CX
+	JZ      no_acc
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	VMOVUPS (CX), Y10
+	VPADDD  Y10, Y0, Y0
+	VMOVUPS 32(CX), Y10
+	VPADDD  Y10, Y1, Y1
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y10
+	VPADDD  Y10, Y2, Y2
+	VMOVUPS 32(CX), Y10
+	VPADDD  Y10, Y3, Y3
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y10
+	VPADDD  Y10, Y4, Y4
+	VMOVUPS 32(CX), Y10
+	VPADDD  Y10, Y5, Y5
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y10
+	VPADDD  Y10, Y6, Y6
+	VMOVUPS 32(CX), Y10
+	VPADDD  Y10, Y7, Y7
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y10
+	VPADDD  Y10, Y8, Y8
+	VMOVUPS 32(CX), Y10
+	VPADDD  Y10, Y9, Y9
+
+no_acc:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y4, (CX)
+	VMOVUPS Y5, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y6, (CX)
+	VMOVUPS Y7, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y8, (CX)
+	VMOVUPS Y9, 32(CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ       80(AX), DX
+	MOVQ       $+8, SI
+	XORQ       DI, DI
+	MOVQ       DX, BX
+	SUBQ       SI, BX
+	CMOVQLT    DI, BX
+	CMPQ       DX, SI
+	CMOVQGT    SI, DX
+	LEAQ       tailmasks<>+0(SB), SI
+	MOVQ       $+8, DI
+	SUBQ       DX, DI
+	VMOVUPS    (SI)(DI*4), Y10
+	LEAQ       tailmasks<>+0(SB), DX
+	MOVQ       $+8, SI
+	SUBQ       BX, SI
+	VMOVUPS    (DX)(SI*4), Y11
+	TESTQ      $+1, CX
+	JZ         no_acct
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	VMASKMOVPS (CX), Y10, Y12
+	VPADDD     Y12, Y0, Y0
+	VMASKMOVPS 32(CX), Y11, Y12
+	VPADDD     Y12, Y1, Y1
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y10, Y12
+	VPADDD     Y12, Y2, Y2
+	VMASKMOVPS 32(CX), Y11, Y12
+	VPADDD     Y12, Y3, Y3
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y10, Y12
+	VPADDD     Y12, Y4, Y4
+	VMASKMOVPS 32(CX), Y11, Y12
+	VPADDD     Y12, Y5, Y5
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y10, Y12
+	VPADDD     Y12, Y6, Y6
+	VMASKMOVPS 32(CX), Y11, Y12
+	VPADDD     Y12, Y7, Y7
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y10, Y12
+	VPADDD     Y12, Y8, Y8
+	VMASKMOVPS 32(CX), Y11, Y12
+	VPADDD     Y12, Y9, Y9
+
+no_acct:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y10, (CX)
+	VMASKMOVPS Y1, Y11, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y2, Y10, (CX)
+	VMASKMOVPS Y3, Y11, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y4, Y10, (CX)
+	VMASKMOVPS Y5, Y11, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y6, Y10, (CX)
+	VMASKMOVPS Y7, Y11, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y8, Y10, (CX)
+	VMASKMOVPS Y9, Y11, 32(CX)
+	VZEROUPPER
+	RET
+
+// func bytePairs6AVX2(args *byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·bytePairs6AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ   args+0(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ   (AX), CX
+	MOVQ   8(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   40(AX), SI
+
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VPMOVSXBW    (DX), Y12
+	VPMOVSXBW    16(DX), Y13
+	VPBROADCASTD (CX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y0, Y0
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(CX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 8(CX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y4, Y4
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 12(CX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y6, Y6
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 16(CX), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y8, Y8
+	VPMADDWD     Y13, Y14, Y14
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 20(CX), Y14
+	VPMADDWD     Y12, Y14, Y12
+	VPADDD       Y12, Y10, Y10
+	VPMADDWD     Y13, Y14, Y12
+	VPADDD       Y12, Y11, Y11
+	ADDQ         BX, DX
+	ADDQ         $+24, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VPBROADCASTD (DX), Y12
+	VPADDD       Y12, Y0, Y0
+	VPADDD       Y12, Y1, Y1
+	VPBROADCASTD 4(DX), Y12
+	VPADDD       Y12, Y2, Y2
+	VPADDD       Y12, Y3, Y3
+	VPBROADCASTD 8(DX), Y12
+	VPADDD       Y12, Y4, Y4
+	VPADDD       Y12, Y5, Y5
+	VPBROADCASTD 12(DX), Y12
+	VPADDD       Y12, Y6, Y6
+	VPADDD       Y12, Y7, Y7
+	VPBROADCASTD 16(DX), Y12
+	VPADDD       Y12, Y8, Y8
+	VPADDD       Y12, Y9, Y9
+	VPBROADCASTD 20(DX), Y12
+	VPADDD       Y12, Y10, Y10
+	VPADDD       Y12, Y11, Y11
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y12
+	VMOVUPS 32(DX), Y13
+	VPADDD  Y12, Y0, Y0
+	VPADDD  Y13, Y1, Y1
+	VPADDD  Y12, Y2, Y2
+	VPADDD  Y13, Y3, Y3
+	VPADDD  Y12, Y4, Y4
+	VPADDD  Y13, Y5, Y5
+	VPADDD  Y12, Y6, Y6
+	VPADDD  Y13, Y7, Y7
+	VPADDD  Y12, Y8, Y8
+	VPADDD  Y13, Y9, Y9
+	VPADDD  Y12, Y10, Y10
+	VPADDD  Y13, Y11, Y11
+
+no_col:
+	TESTQ   $+64, CX
+	JNZ     tail
+	TESTQ   $+1, CX
+	JZ      no_acc
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	VMOVUPS (CX), Y12
+	VPADDD  Y12, Y0, Y0
+	VMOVUPS 32(CX), Y12
+	VPADDD  Y12, Y1, Y1
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y12
+	VPADDD  Y12, Y2, Y2
+	VMOVUPS 32(CX), Y12
+	VPADDD  Y12, Y3, Y3
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y12
+	VPADDD  Y12, Y4, Y4
+	VMOVUPS 32(CX), Y12
+	VPADDD  Y12, Y5, Y5
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y12
+	VPADDD  Y12, Y6, Y6
+	VMOVUPS 32(CX), Y12
+	VPADDD  Y12, Y7, Y7
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y12
+	VPADDD  Y12, Y8, Y8
+	VMOVUPS 32(CX), Y12
+	VPADDD  Y12, Y9, Y9
+	ADDQ    DX, CX
+	VMOVUPS (CX), Y12
+	VPADDD  Y12, Y10, Y10
+	VMOVUPS 32(CX), Y12
+	VPADDD  Y12, Y11, Y11
+
+no_acc:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y4, (CX)
+	VMOVUPS Y5, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y6, (CX)
+	VMOVUPS Y7, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y8, (CX)
+	VMOVUPS Y9, 32(CX)
+	ADDQ    AX, CX
+	VMOVUPS Y10, (CX)
+	VMOVUPS Y11, 32(CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ       80(AX), DX
+	MOVQ       $+8, SI
+	XORQ       DI, DI
+	MOVQ       DX, BX
+	SUBQ       SI, BX
+	CMOVQLT    DI, BX
+	CMPQ       DX, SI
+	CMOVQGT    SI, DX
+	LEAQ       tailmasks<>+0(SB), SI
+	MOVQ       $+8, DI
+	SUBQ       DX, DI
+	VMOVUPS    (SI)(DI*4), Y12
+	LEAQ       tailmasks<>+0(SB), DX
+	MOVQ       $+8, SI
+	SUBQ       BX, SI
+	VMOVUPS    (DX)(SI*4), Y13
+	TESTQ      $+1, CX
+	JZ         no_acct
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	VMASKMOVPS (CX), Y12, Y14
+	VPADDD     Y14, Y0, Y0
+	VMASKMOVPS 32(CX), Y13, Y14
+	VPADDD     Y14, Y1, Y1
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y12, Y14
+	VPADDD     Y14, Y2, Y2
+	VMASKMOVPS 32(CX), Y13, Y14
+	VPADDD     Y14, Y3, Y3
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y12, Y14
+	VPADDD     Y14, Y4, Y4
+	VMASKMOVPS 32(CX), Y13, Y14
+	VPADDD     Y14, Y5, Y5
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y12, Y14
+	VPADDD     Y14, Y6, Y6
+	VMASKMOVPS 32(CX), Y13, Y14
+	VPADDD     Y14, Y7, Y7
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y12, Y14
+	VPADDD     Y14, Y8, Y8
+	VMASKMOVPS 32(CX), Y13, Y14
+	VPADDD     Y14, Y9, Y9
+	ADDQ       DX, CX
+	VMASKMOVPS (CX), Y12, Y14
+	VPADDD     Y14, Y10, Y10
+	VMASKMOVPS 32(CX), Y13, Y14
+	VPADDD     Y14, Y11, Y11
+
+no_acct:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y12, (CX)
+	VMASKMOVPS Y1, Y13, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y2, Y12, (CX)
+	VMASKMOVPS Y3, Y13, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y4, Y12, (CX)
+	VMASKMOVPS Y5, Y13, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y6, Y12, (CX)
+	VMASKMOVPS Y7, Y13, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y8, Y12, (CX)
+	VMASKMOVPS Y9, Y13, 32(CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y10, Y12, (CX)
+	VMASKMOVPS Y11, Y13, 32(CX)
+	VZEROUPPER
+	RET
+
+// func bytePairsAVX2(args *byte, i int)
+TEXT ·bytePairsAVX2(SB), NOSPLIT, $0-16
+	MOVQ i+8(FP), AX
+	LEAQ bytePairsAVX2Kernels<>+0(SB), CX
+	JMP  (CX)(AX*8)
+
 // func intMulSubAVX2(dst *int32, x *int32, n int, s int32)
 // Requires: AVX, AVX2
 TEXT ·intMulSubAVX2(SB), NOSPLIT, $0-28
@@ -9921,3 +11091,11 @@ DATA pairsAVX2Kernels<>+24(SB)/8, $·pairs4AVX2<>(SB)
 DATA pairsAVX2Kernels<>+32(SB)/8, $·pairs5AVX2<>(SB)
 DATA pairsAVX2Kernels<>+40(SB)/8, $·pairs6AVX2<>(SB)
 GLOBL pairsAVX2Kernels<>(SB), RODATA, $48
+
+DATA bytePairsAVX2Kernels<>+0(SB)/8, $·bytePairs1AVX2<>(SB)
+DATA bytePairsAVX2Kernels<>+8(SB)/8, $·bytePairs2AVX2<>(SB)
+DATA bytePairsAVX2Kernels<>+16(SB)/8, $·bytePairs3AVX2<>(SB)
+DATA bytePairsAVX2Kernels<>+24(SB)/8, $·bytePairs4AVX2<>(SB)
+DATA bytePairsAVX2Kernels<>+32(SB)/8, $·bytePairs5AVX2<>(SB)
+DATA bytePairsAVX2Kernels<>+40(SB)/8, $·bytePairs6AVX2<>(SB)
+GLOBL bytePairsAVX2Kernels<>(SB), RODATA, $48

@@ -13,6 +13,7 @@ const (
 	QuadsUS                   // four bytes, rows unsigned, columns signed
 	QuadsSU                   // four bytes, rows signed, columns unsigned
 	IntPairs                  // two 16-bit numbers
+	BytePairs                 // the same, columns being two signed bytes (AVX2)
 )
 
 // IntTable holds the integer kernels of a level.
@@ -53,7 +54,7 @@ func (t *Table) Products() *Table {
 
 // Group is the number of consecutive k in a word.
 func (k IntKind) Group() int {
-	if k == IntPairs {
+	if k == IntPairs || k == BytePairs {
 		return 2
 	}
 	return 4

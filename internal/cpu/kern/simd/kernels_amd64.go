@@ -39,6 +39,8 @@ func (t *Table) MicroInt(kind IntKind, h int, u *UkArgs) {
 		uqAVX512(p, h-1)
 	case kind == QuadsSU:
 		sqAVX512(p, h-1)
+	case kind == BytePairs:
+		bytePairsAVX2(p, h-1)
 	case t.Level == machine.LevelAVX2:
 		pairsAVX2(p, h-1)
 	default:
