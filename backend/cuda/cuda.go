@@ -259,7 +259,7 @@ func (e *executor) Load(ctx context.Context, arena, workspace int64) (err error)
 	defer rescue.Into(&err)
 	e.lock.Lock()
 	defer e.lock.Unlock()
-	if err := e.fits(ctx, arena, workspace); err != nil {
+	if err := e.fits(arena, workspace); err != nil {
 		return err
 	}
 	for _, n := range e.needs.weights {
@@ -273,9 +273,9 @@ func (e *executor) Load(ctx context.Context, arena, workspace int64) (err error)
 }
 
 // fits is the error of a program that can never have a session, or whose weights have no room beside what else is there.
-func (e *executor) fits(ctx context.Context, arena, workspace int64) error {
+func (e *executor) fits(arena, workspace int64) error {
 	full := MemoryError{What: "a program", Want: e.needs.bytes + arena, Weights: e.needs.bytes, Arena: arena, Workspace: workspace}
-	err := e.machine.ask(ctx, func(d device.Device) (err error) {
+	err := e.machine.use(func(d device.Device) (err error) {
 		full.Free, full.Total, err = d.Memory()
 		return err
 	})

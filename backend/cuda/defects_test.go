@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -62,6 +63,7 @@ func TestDefects(t *testing.T) {
 						break
 					}
 				}
+				err = errors.Join(err, m.returns.settle(t.Context()))
 				for m.wait(t.Context()) != nil {
 					continue // what is left of the defect
 				}

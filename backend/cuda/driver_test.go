@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -77,11 +78,11 @@ func TestDriverCalls(t *testing.T) {
 		"cuLaunchKernel 0x44 grid 4 1 1 block 128 1 1 shared 0 stream 0x55 params 0",
 		"cuLaunchKernel 0x44 grid 1 1 1 block 256 1 1 shared 0 stream 0x55 params 0",
 		"cuLaunchKernel 0x44 grid 1 1 1 block 256 1 1 shared 0 stream 0x55 params 0", out, out}
-	wait := []string{"cuEventRecord 0x22 0x55", "cuEventSynchronize 0x22"}
+	wait := []string{"cuEventRecord 0x22 0x55", "cuEventQuery 0x22"}
 	later := append([]string{"cuGraphLaunch 0x99 0x55"}, wait...)
 
 	first := calls()
-	assert.Equal(t, slices.Concat([]string{"cuMemAlloc_v2 64", "cuMemAllocHost_v2 65536"}, work, wait), first)
+	assert.Equal(t, slices.Concat([]string{"cuMemAlloc_v2 64", "cuMemHostRegister_v2 65536 0"}, work, wait), first)
 	second := []string{"cuStreamBeginCapture_v2 0x55 1"}
 	for i, after := range []string{ // the last kernel writes over what the one before it reads
 		"after", "after 0x1000", "after 0x1001", "after 0x1000 0x1002", "after 0x1002 0x1003", "after 0x1003", "after 0x1004"} {
@@ -107,7 +108,7 @@ func TestLost(t *testing.T) {
 		call string
 		code int32
 		runs int // before it
-	}{{"cuEventSynchronize", 700, 2}, {"cuGraphLaunch", 715, 2}, {"cuLaunchKernel", 719, 0}, {"cuMemcpyHtoDAsync_v2", 716, 0}} {
+	}{{"cuEventQuery", 700, 2}, {"cuGraphLaunch", 715, 2}, {"cuLaunchKernel", 719, 0}, {"cuMemcpyHtoDAsync_v2", 716, 0}} {
 		stub.OK()
 		p, err := m.Compile(t.Context(), berth.WithBackend(name))
 		require.NoError(t, err)
@@ -211,12 +212,102 @@ func TestWaits(t *testing.T) {
 	}
 	x, err := NewTensor(t.Context(), a, ndarray.Float32, 4, 4)
 	require.NoError(t, err)
-	require.NoError(t, x.Close())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, x.Set(ctx, wave(1, 4, 4)), context.DeadlineExceeded)
+	require.NoError(t, x.Close(), "which waits for no work")
+	y, err := NewTensor(t.Context(), a, ndarray.Float32, 4, 4)
+	require.NoError(t, err)
+	require.NoError(t, m.ask(t.Context(), func(device.Device) error { return nil }), "nobody holds the device")
+	before := runtime.NumGoroutine()
+	for range 30 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		_, err = a.RunValues(ctx, in)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, y.Set(ctx, wave(1, 4, 4)), context.DeadlineExceeded)
+		cancel()
+	}
+	assert.LessOrEqual(t, runtime.NumGoroutine(), before, "calls that have ended leave nobody waiting")
 	stub.Hold(0)
 	for _, s := range []*berth.Session{a, b} {
 		_, err = s.RunValues(t.Context(), in)
 		require.NoError(t, err)
 	}
+	require.NoError(t, m.returns.settle(t.Context()))
+}
+
+// TestFullGraphs: where the driver has no memory for a graph, those of other segments make room, and where that is not enough the work is
+// asked for piece by piece.
+func TestFullGraphs(t *testing.T) {
+	stub := drivertest.Build(t)
+	const name = "cuda-test-full-graphs"
+	m := &machine{open: func() (device.Device, error) { return driver.Open(stub.Library, 0) }}
+	backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, m, fast) })
+	s := sessionOn(t, modelOf(t, `in %x: float32[n] %y = Softmax(%x) out %y`), name)
+	run := func(n int) map[string]int {
+		_, err := s.RunValues(t.Context(), values{"x": wave(1, n)})
+		require.NoError(t, err)
+		made := map[string]int{}
+		for _, line := range stub.Since() {
+			call, _, _ := strings.Cut(line, " ")
+			made[call]++
+		}
+		return made
+	}
+	for i, call := range []string{"cuGraphInstantiateWithFlags", "cuGraphLaunch"} {
+		n := 5 + i
+		for range 3 {
+			run(4)
+			run(8)
+		}
+		require.Equal(t, 1, run(4)["cuGraphLaunch"])
+		require.Equal(t, 1, run(n)["cuLaunchKernel"])
+		stub.Reset(call, 2, drivertest.Version, 2)
+		made := run(n)
+		assert.Equal(t, 2, made[call], "it is tried again")
+		assert.Equal(t, 2+2*i, made["cuGraphExecDestroy"], "the graphs of 4, 8 and 5 elements, and the one that is not launched")
+		assert.GreaterOrEqual(t, made["cuLaunchKernel"], 2, "captured, and asked for")
+		stub.Reset(call, 2, drivertest.Version, 2)
+		made = run(n)
+		assert.Equal(t, []int{1, 0}, []int{made["cuLaunchKernel"], made[call]}, "it comes as for the first time")
+		assert.Equal(t, 1, run(n)["cuGraphLaunch"], "when there is memory again")
+	}
+}
+
+// TestOpenAgainWhileRunning: a GPU that is lost is opened again under a run that is in progress, which ends with the error of the loss.
+func TestOpenAgainWhileRunning(t *testing.T) {
+	stub := drivertest.Build(t)
+	const name = "cuda-test-open-again"
+	gpus := &slot{open: func() (device.Device, error) { return driver.Open(stub.Library, 0) }}
+	backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, gpus.machine(), fast) })
+	m := modelOf(t, onDeviceAlone)
+	in := values{"x": wave(1, 4, 4)}
+	s, other := sessionOn(t, m, name), sessionOn(t, m, name)
+	_, err := s.RunValues(t.Context(), in)
+	require.NoError(t, err)
+	stub.Hold(1)
+	done := make(chan error, 1)
+	go func() { _, err := s.RunValues(context.Background(), in); done <- err }()
+	mem := s.DeviceMemory().(*memory)
+	for !strings.Contains(stub.Recorded(), "cuEventRecord") {
+		time.Sleep(time.Millisecond)
+	}
+	stub.Reset("cuMemcpyHtoDAsync_v2", 226, drivertest.Version, 2)
+	_, err = other.RunValues(t.Context(), in)
+	var lost *DeviceLostError
+	require.ErrorAs(t, err, &lost)
+	stub.OK()
+	again, err := m.Compile(t.Context(), berth.WithBackend(name))
+	require.NoError(t, err)
+	for _, chunk := range mem.staging { // which the run reads and writes
+		for i := range chunk {
+			chunk[i]++
+		}
+	}
+	require.ErrorAs(t, <-done, &lost)
+	stub.Hold(0)
+	_, err = again.RunValues(t.Context(), in)
+	require.NoError(t, err)
 }
 
 // TestOpensAgain: what kept a device from being opened may be over at the next call.

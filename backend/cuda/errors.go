@@ -34,7 +34,7 @@ type (
 	// little pinned memory of the host. Its fields:
 	//
 	//	What      string // what the memory is for; "" where it is only known how much
-	//	Want      int64  // bytes that are needed
+	//	Want      int64  // bytes that are needed; 0 where the driver does not tell, as of modules and graphs
 	//	Free      int64  // bytes of the GPU that are free; 0 for memory of the host
 	//	Total     int64  // bytes that it has; 0 for memory of the host
 	//	Host      bool   // it is pinned memory of the host that is lacking

@@ -44,20 +44,20 @@ func (m *machine) download(ctx context.Context, data []byte, from device.Pointer
 	})
 }
 
-// pieces calls f for each piece of a copy, with pinned memory of its size that nobody else uses.
+// pieces calls f for each piece of a copy, with pinned memory of its size that nobody else uses. Copies take turns, piece by piece.
 func (m *machine) pieces(ctx context.Context, bytes int64, f func(at int64, pinned []byte) error) error {
-	if bytes == 0 {
-		return nil
-	}
-	if err := m.ferry.lock.enter(ctx); err != nil {
-		return err
-	}
-	defer m.ferry.lock.Unlock()
-	if err := m.openFerry(ctx); err != nil {
-		return err
+	piece := func(at int64) error {
+		if err := m.ferry.lock.enter(ctx); err != nil {
+			return err
+		}
+		defer m.ferry.lock.Unlock()
+		if err := m.openFerry(ctx); err != nil {
+			return err
+		}
+		return f(at, m.ferry.pinned[:min(bytes-at, ferryBytes)])
 	}
 	for at := int64(0); at < bytes; at += ferryBytes {
-		if err := f(at, m.ferry.pinned[:min(bytes-at, ferryBytes)]); err != nil {
+		if err := piece(at); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func (m *machine) openFerry(ctx context.Context) error {
 			if pinned, err = d.AllocHost(ferryBytes); err != nil {
 				return err
 			}
-			if done, err = d.NewEvent(); err != nil {
+			if done, err = d.NewEvent(false); err != nil {
 				_ = d.FreeHost(pinned)
 			}
 			return err

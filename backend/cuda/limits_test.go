@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/sim"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -180,6 +182,8 @@ func TestBlockedDriver(t *testing.T) {
 	require.NoError(t, err)
 	other := modelOf(t, `in %x: float32[4] const %w: float32[4] = [5, 6, 7, 8] %y = Max(%x, %w) out %y`)
 	p := programOn(t, model)
+	_, err = s.RunValues(t.Context(), values{"x": wave(1, 4, 4)})
+	require.NoError(t, err)
 	before := m.used.Load()
 	for name, call := range map[string]func(ctx context.Context) error{
 		"NewTensor": func(ctx context.Context) error { _, err := NewTensor(ctx, s, ndarray.Float32, 4, 4); return err },
@@ -193,6 +197,10 @@ func TestBlockedDriver(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- call(ctx) }()
 		<-held
+		if name != "Set" { // it waits for work, which others do not overtake on the interpreter
+			_, err := s.RunValues(t.Context(), values{"x": wave(1, 4, 4)})
+			require.NoError(t, err, "others run while %s is in the driver", name)
+		}
 		cancel(errEnough)
 		err := <-done // while the driver is still in its call
 		require.ErrorIs(t, err, context.Canceled, name)
@@ -204,4 +212,54 @@ func TestBlockedDriver(t *testing.T) {
 	runtime.KeepAlive(p)
 	runtime.KeepAlive(s)
 	runtime.KeepAlive(x)
+}
+
+// TestOpeningEnds: opening a device, which takes the driver long, ends for the caller with his context, and is done for the next one.
+func TestOpeningEnds(t *testing.T) {
+	opening, open := make(chan struct{}), make(chan struct{})
+	m := &machine{open: func() (device.Device, error) {
+		close(opening)
+		<-open
+		return sim.New(sim.Options{}), nil
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.ready(ctx) }()
+	<-opening
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+	close(open)
+	require.NoError(t, m.ready(t.Context()))
+}
+
+// TestSessionWaitsForNoDevice: a session for which there is no memory until the device has done its work is refused, not waited for.
+func TestSessionWaitsForNoDevice(t *testing.T) {
+	d, m := onMoody(t, 128<<10)
+	p := programOn(t, modelOf(t, large))
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	x, err := NewTensor(t.Context(), s, ndarray.Uint8, int(freeOf(t, d)))
+	require.NoError(t, err)
+	work := make(chan struct{})
+	for _, c := range []func(ctx context.Context) error{
+		func(ctx context.Context) error { return x.Set(ctx, ndarray.Must(ndarray.Uint8, x.Shape()...)) },
+		func(context.Context) error { return x.Close() },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		waits := make(chan struct{})
+		d.block = func() { close(waits); <-work }
+		if err := c(ctx); err != nil {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		<-waits
+		cancel()
+	}
+	var full *MemoryError
+	_, err = p.NewSession()
+	require.ErrorAs(t, err, &full)
+	close(work)
+	require.NoError(t, m.returns.settle(t.Context()))
+	_, err = p.NewSession()
+	require.NoError(t, err)
+	runtime.KeepAlive(s)
 }

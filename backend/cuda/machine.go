@@ -18,19 +18,24 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// machine is a device that is open, with what programs share on it: kernels, weights and arenas. It is asked for one thing at a time, and
-// nobody waits for its work while it is locked.
+// machine is a device that is open, with what programs share on it: kernels, weights and arenas. One at a time asks it for work. What may
+// take the driver long is not done meanwhile: waiting for work, taking memory and giving it back, compiling kernels.
 type machine struct {
 	open func() (device.Device, error)
 
-	launches atomic.Int64                    // of all sessions
-	lost     atomic.Pointer[DeviceLostError] // why nothing can be asked of the device any more
-	lock     gate                            // of the device
-	dev      device.Device                   // nil until it is open
-	set      *kernels.Set
-	sizes    map[device.Pointer]int64 // of all that is allocated; under lock, as the next
-	used     atomic.Int64             // the sum of them
-	ferry    ferry
+	launches  atomic.Int64                    // of all sessions
+	lost      atomic.Pointer[DeviceLostError] // why nothing can be asked of the device any more
+	lock      gate                            // of who asks for work
+	measuring gate                            // of MeasureRuns
+	isOpen    atomic.Bool
+	dev       device.Device // nil until it is open
+	set       *kernels.Set
+	ferry     ferry
+	returns   returns
+
+	books sync.Mutex
+	sizes map[device.Pointer]int64 // of all that is allocated; under books
+	used  atomic.Int64             // the sum of them, and what is about to be; written under books
 
 	known   sync.Mutex // of what follows
 	emitted map[content]weak.Pointer[emitted]
@@ -67,7 +72,6 @@ func (m *machine) close() {
 	defer m.lock.Unlock()
 	if m.dev != nil {
 		_ = m.dev.Close()
-		m.dev = nil
 	}
 }
 
@@ -119,15 +123,25 @@ type weight struct {
 	isLeft   *atomic.Bool // by an upload that its context has ended, and that may go on
 }
 
-// ready opens the device at the first call, and at later ones where it could not be opened.
+// ready opens the device at the first call, and at later ones where it could not be opened. Where ctx ends before, it is opened for the next.
 func (m *machine) ready(ctx context.Context) error {
+	if m.isOpen.Load() {
+		return m.use(func(device.Device) error { return nil })
+	}
 	if err := m.enter(ctx); err != nil {
 		return err
 	}
-	defer m.lock.Unlock()
-	if m.set != nil {
-		return nil
-	}
+	return until(ctx, func() error {
+		defer m.lock.Unlock()
+		if m.isOpen.Load() {
+			return nil
+		}
+		return m.openNow()
+	}, func(error) {})
+}
+
+// openNow opens the device, which is locked.
+func (m *machine) openNow() error {
 	dev, err := m.open()
 	if err != nil {
 		return err
@@ -141,6 +155,7 @@ func (m *machine) ready(ctx context.Context) error {
 	m.emitted, m.weights = map[content]weak.Pointer[emitted]{}, map[content]weak.Pointer[weight]{}
 	m.tensors, m.arenas = map[uintptr]weak.Pointer[Tensor]{}, map[any]*arena{}
 	m.dev, m.set, m.sizes = dev, set, map[device.Pointer]int64{}
+	m.isOpen.Store(true)
 	return nil
 }
 
@@ -171,7 +186,7 @@ func (m *machine) note(err error) error {
 	return err
 }
 
-// ask locks the device for a call.
+// ask locks the device to ask it for work.
 func (m *machine) ask(ctx context.Context, f func(d device.Device) error) error {
 	if err := m.enter(ctx); err != nil {
 		return err
@@ -180,29 +195,40 @@ func (m *machine) ask(ctx context.Context, f func(d device.Device) error) error 
 	return m.note(f(m.dev))
 }
 
-// askLong is ask for a call that may take the driver long. Where ctx ends before it, the call goes on without the caller, and undo gives
-// back what it has made.
-func (m *machine) askLong(ctx context.Context, f func(d device.Device) error, undo func(d device.Device)) error {
-	if ctx.Done() == nil {
-		return m.ask(ctx, f)
-	}
-	if err := m.enter(ctx); err != nil {
+// use makes calls that ask for no work, beside what others ask for.
+func (m *machine) use(f func(d device.Device) error) error {
+	if err := m.lost.Load(); err != nil {
 		return err
+	}
+	return m.note(f(m.dev))
+}
+
+// call is use for a call that may take the driver long. Where ctx ends before it, the call goes on without the caller, and undo gives
+// back what it has made.
+func (m *machine) call(ctx context.Context, f func(d device.Device) error, undo func(d device.Device)) error {
+	return until(ctx, func() error { return m.use(f) }, func(err error) {
+		if err == nil {
+			undo(m.dev)
+		}
+	})
+}
+
+// until calls f, and returns when ctx ends. Then f goes on, and late is called with its error.
+func until(ctx context.Context, f func() error, late func(err error)) error {
+	if ctx.Done() == nil {
+		return f()
 	}
 	done := make(chan error)
 	rescue.Go(func() {
-		defer m.lock.Unlock()
 		call := func() (err error) {
 			defer rescue.Into(&err)
-			return m.note(f(m.dev))
+			return f()
 		}
 		err := call()
 		select {
 		case done <- err:
 		case <-ctx.Done():
-			if err == nil {
-				undo(m.dev)
-			}
+			late(err)
 		}
 	})
 	select {
@@ -213,26 +239,20 @@ func (m *machine) askLong(ctx context.Context, f func(d device.Device) error, un
 	}
 }
 
-// giveBack is ask for what is given back. A device that is lost has done so.
-func (m *machine) giveBack(f func(d device.Device) error) { _ = m.ask(context.Background(), f) }
-
 // wait waits for all work that has been asked for.
 func (m *machine) wait(ctx context.Context) error {
 	var mark device.Event
-	err := m.ask(ctx, func(d device.Device) (err error) {
-		if mark, err = d.NewEvent(); err != nil {
-			return err
-		}
-		return mark.Record()
+	err := m.use(func(d device.Device) (err error) {
+		mark, err = d.NewEvent(false)
+		return err
 	})
-	if mark == nil {
+	if err != nil {
 		return err
 	}
-	if err == nil {
+	if err = m.ask(ctx, func(device.Device) error { return mark.Record() }); err == nil {
 		err = m.note(mark.Wait(ctx))
 	}
-	m.giveBack(func(device.Device) error { return mark.Close() })
-	return err
+	return errors.Join(err, m.use(func(device.Device) error { return mark.Close() }))
 }
 
 // alloc takes memory of the device, within a limit of all that is taken there; 0 is none. Where there is too little, what the collector
@@ -241,14 +261,18 @@ func (m *machine) alloc(ctx context.Context, what string, bytes, limit int64) (d
 	var at device.Pointer
 	bytes = max(bytes, 1)
 	err := m.withRoom(ctx, func(d device.Device) (err error) {
-		if used := m.used.Load(); limit > 0 && bytes > limit-used {
-			return &MemoryError{What: what, Want: bytes, Limit: limit, Used: used}
+		if err := m.reserve(what, bytes, limit); err != nil {
+			return err
 		}
-		if at, err = d.Alloc(bytes); err == nil {
-			m.sizes[at] = bytes
-			m.used.Add(bytes)
+		at, err = d.Alloc(bytes)
+		m.books.Lock()
+		defer m.books.Unlock()
+		if err != nil {
+			m.used.Add(-bytes)
+			return err
 		}
-		return err
+		m.sizes[at] = bytes
+		return nil
 	}, func(d device.Device) { _ = m.free(d, at) })
 	if err != nil {
 		return 0, fmt.Errorf("%s of %d bytes: %w", what, bytes, err)
@@ -256,29 +280,52 @@ func (m *machine) alloc(ctx context.Context, what string, bytes, limit int64) (d
 	return at, nil
 }
 
-// free gives back what alloc has taken; the device is locked.
-func (m *machine) free(d device.Device, at device.Pointer) error {
-	m.used.Add(-m.sizes[at])
-	delete(m.sizes, at)
-	return d.Free(at)
+// reserve counts memory that is about to be taken, if the limit allows it.
+func (m *machine) reserve(what string, bytes, limit int64) error {
+	m.books.Lock()
+	defer m.books.Unlock()
+	if used := m.used.Load(); limit > 0 && bytes > limit-used {
+		return &MemoryError{What: what, Want: bytes, Limit: limit, Used: used}
+	}
+	m.used.Add(bytes)
+	return nil
 }
 
-// withRoom is askLong for what takes memory.
+// free gives back what alloc has taken.
+func (m *machine) free(d device.Device, at device.Pointer) error {
+	m.books.Lock()
+	bytes := m.sizes[at]
+	delete(m.sizes, at) // before the address is another's
+	m.books.Unlock()
+	err := d.Free(at)
+	m.books.Lock()
+	defer m.books.Unlock()
+	m.used.Add(-bytes)
+	return err
+}
+
+// withRoom is call for what takes memory. Where there is too little, it is called again when what is being given back has been.
 func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error, undo func(d device.Device)) error {
-	err := m.askLong(ctx, f, undo)
+	err := m.call(ctx, f, undo)
 	for pause := time.Millisecond; isFull(err) && pause < 100*time.Millisecond; pause *= 8 {
 		collectGarbage(ctx, pause)
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if failed := m.returns.settle(ctx); failed != nil {
+			return errors.Join(err, failed)
 		}
-		err = m.askLong(ctx, f, undo)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		err = m.call(ctx, f, undo)
 	}
 	return err
 }
 
 // isFull reports an error of memory that others may give back.
 func isFull(err error) bool {
-	var full *MemoryError
+	if err == nil {
+		return false
+	}
+	var full *MemoryError // on the heap
 	return errors.As(err, &full) && (full.Host || full.Want <= max(full.Total, full.Limit))
 }
 
@@ -372,19 +419,9 @@ func (m *machine) weight(ctx context.Context, key content, bytes, limit int64) (
 	w := &weight{at: kernels.Operand{Base: at, Bytes: bytes}, isLeft: left}
 	runtime.AddCleanup(w, func(at device.Pointer) {
 		collect(m, m.weights, key)
-		if left.Load() {
-			rescue.Go(func() { m.freeLater(at) })
-		} else {
-			m.giveBack(func(d device.Device) error { return m.free(d, at) })
-		}
+		m.giveBackWhen(!left.Load(), func(d device.Device) error { return m.free(d, at) })
 	}, at)
 	return share(m, m.weights, key, w), nil
-}
-
-// freeLater gives memory back when the work is done that may use it.
-func (m *machine) freeLater(at device.Pointer) {
-	_ = m.wait(context.Background())
-	m.giveBack(func(d device.Device) error { return m.free(d, at) })
 }
 
 // load has a weight on the device when it returns.
@@ -444,19 +481,15 @@ func (m *machine) leave(a *arena, shared any) {
 	}
 }
 
-// enlarge makes an arena large enough. What was in it is lost, and where it was may be another's; no session uses it.
+// enlarge makes an arena large enough. What was in it is lost, and where it was may be another's; no session uses it but for runs that
+// their contexts have ended.
 func (m *machine) enlarge(ctx context.Context, a *arena, bytes, limit int64) error {
 	if a.at != 0 && a.bytes >= bytes {
 		return nil
 	}
-	if a.at != 0 {
-		if err := m.wait(ctx); err != nil { // for runs that their contexts have ended
-			return err
-		}
-		if err := m.ask(ctx, func(d device.Device) error { return m.free(d, a.at) }); err != nil {
-			return err
-		}
+	if old := a.at; old != 0 {
 		a.at, a.bytes = 0, 0
+		m.giveBackWhen(false, func(d device.Device) error { return m.free(d, old) })
 	}
 	at, err := m.alloc(ctx, "the arena", bytes, limit)
 	if err == nil {

@@ -59,8 +59,8 @@ func (d *moody) Load(text string) (device.Module, error) {
 	return d.Device.Load(text)
 }
 
-func (d *moody) NewEvent() (device.Event, error) {
-	e, err := d.Device.NewEvent()
+func (d *moody) NewEvent(isTimed bool) (device.Event, error) {
+	e, err := d.Device.NewEvent(isTimed)
 	return moodyEvent{e, d}, err
 }
 

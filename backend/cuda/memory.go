@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/backend"
@@ -37,11 +38,11 @@ type memory struct {
 	now      segment
 	kernels  ends // of it
 	outs     []stagedCopy
-	chunk    int                      // of staging memory that is filled now
-	filled   int64                    // bytes of it
-	profiler atomic.Pointer[profiler] // nil but in MeasureRuns
-	checks   bool                     // a launch of the present segment notes indices
-	holds    atomic.Pointer[Stats]    // after the last run
+	chunk    int                   // of staging memory that is filled now
+	filled   int64                 // bytes of it
+	profiler *profiler             // of the run; nil but in MeasureRuns
+	checks   bool                  // a launch of the present segment notes indices
+	holds    atomic.Pointer[Stats] // after the last run
 }
 
 // held is what is given back to the device.
@@ -102,53 +103,50 @@ func (s *stats) String() string {
 
 func newMemory(ctx context.Context, m *machine, arena []byte, shared any, budget ndarray.Budget, limit int64) (*memory, error) {
 	mem := &memory{held: &held{machine: m, room: m.arenaOf(shared), shared: shared}, budget: budget, limit: limit}
-	runtime.AddCleanup(mem, func(h *held) {
-		if h.isBusy {
-			go h.free()
-		} else {
-			h.free()
-		}
-	}, mem.held)
-	err := m.ask(ctx, func(d device.Device) (err error) {
-		mem.done, err = d.NewEvent()
-		return err
-	})
-	if err == nil {
-		err = mem.attach(ctx, arena)
+	runtime.AddCleanup(mem, (*held).free, mem.held)
+	if ctx.Done() == nil { // as of NewSession: it waits for no memory that is given back only when a device has done its work
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
 	}
+	var done device.Event
+	err := m.withRoom(ctx, func(d device.Device) (err error) {
+		done, err = d.NewEvent(false)
+		return err
+	}, func(device.Device) { _ = done.Close() })
 	if err != nil {
+		return nil, err
+	}
+	mem.done = done
+	if err = mem.attach(ctx, arena); err != nil {
 		return nil, err
 	}
 	mem.count()
 	return mem, nil
 }
 
-// free gives everything back. What a lost device says to it is of no use to anyone.
+// free gives everything back, when the work of a run is done whose context has ended.
 func (h *held) free() {
 	m := h.machine
-	if h.isBusy {
-		_ = m.wait(context.Background())
-	}
-	m.giveBack(func(d device.Device) error {
-		_ = h.recordings.forget(func(*recording) bool { return true })
+	m.giveBackWhen(!h.isBusy, func(d device.Device) error {
+		err := h.recordings.forget(func(*recording) bool { return true })
 		for _, b := range append(append(h.inputs, h.spare...), buffer{h.status.Base, h.status.Bytes}) {
 			if b.at != 0 {
 				h.retired = append(h.retired, b.at)
 			}
 		}
 		for _, p := range h.retired {
-			_ = m.free(d, p)
+			err = errors.Join(err, m.free(d, p))
 		}
 		for _, chunk := range h.staging {
-			_ = d.FreeHost(chunk)
+			err = errors.Join(err, d.FreeHost(chunk))
 		}
 		if h.done != nil {
-			_ = h.done.Close()
+			err = errors.Join(err, h.done.Close())
 		}
-		return nil
+		return err
 	})
 	m.leave(h.room, h.shared)
-	*h = held{}
 }
 
 // attach makes the counterpart of an arena. Recordings name its addresses.
@@ -156,7 +154,7 @@ func (m *memory) attach(ctx context.Context, arena []byte) error {
 	err := m.machine.enlarge(ctx, m.room, int64(len(arena)), m.limit)
 	if m.base != 0 && m.base != m.room.at {
 		m.base = 0
-		err = errors.Join(err, m.machine.ask(ctx, func(device.Device) error { return m.recordings.forget(func(*recording) bool { return true }) }))
+		err = errors.Join(err, m.machine.use(func(device.Device) error { return m.recordings.forget(func(*recording) bool { return true }) }))
 	}
 	if err == nil {
 		m.arena, m.base, m.bytes = arena, m.room.at, m.room.bytes
@@ -179,6 +177,7 @@ func (m *memory) Begin(ctx context.Context, arena []byte, values []ndarray.Value
 		return err
 	}
 	m.ctx, m.stats = ctx, stats{}
+	m.profiler = profilerOf(ctx)
 	m.where.clear()
 	m.inputs = m.inputs[:0]
 	m.eachArray(values, inputs, func(a *ndarray.Array) {
@@ -521,7 +520,7 @@ func (m *memory) wait() error {
 func (m *memory) End() error {
 	err := m.flush()
 	clear(m.inputs) // so that no tensor is kept
-	m.inputs = m.inputs[:0]
+	m.inputs, m.profiler = m.inputs[:0], nil
 	m.count()
 	return err
 }

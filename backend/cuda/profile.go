@@ -71,7 +71,7 @@ func limitsOf(i device.Info) Limits {
 }
 
 // MeasureRuns runs a session several times on inputs in the model's order, launch by launch instead of as graphs, and says what its
-// kernels did. Errors: those of [berth.Session.Run], a [berth.OptionError] for fewer runs than one, and a [TensorError] where the session does
+// kernels did. Sessions of one device are measured one after the other: a call waits for another, until ctx ends. Errors: those of [berth.Session.Run], a [berth.OptionError] for fewer runs than one, and a [TensorError] where the session does
 // not run on a device.
 func MeasureRuns(ctx context.Context, s *berth.Session, inputs []ndarray.Value, runs int) (_ *Profile, err error) {
 	defer rescue.Into(&err)
@@ -82,20 +82,21 @@ func MeasureRuns(ctx context.Context, s *berth.Session, inputs []ndarray.Value, 
 	if runs < 1 {
 		return nil, &berth.OptionError{Option: "MeasureRuns", Got: fmt.Sprint(runs), Want: "one run or more"}
 	}
-	m := mem.machine
-	var d device.Device
-	if err := m.ask(ctx, func(of device.Device) error { d = of; return nil }); err != nil {
-		return nil, err
+	if err := ended(ctx); err != nil {
+		return nil, rescue.WithCause(ctx, err)
 	}
+	m := mem.machine
+	if err := m.measuring.enter(ctx); err != nil {
+		return nil, rescue.WithCause(ctx, err)
+	}
+	defer m.measuring.Unlock()
+	d := m.dev
 	p := &profiler{dev: d, rows: map[string]*profiled{}}
 	p.worker, _ = d.(worker)
-	mem.profiler.Store(p)
-	defer func() {
-		mem.profiler.Store(nil)
-		m.giveBack(func(device.Device) error { p.close(); return nil })
-	}()
+	defer p.close()
+	measured := context.WithValue(ctx, profilerKey{}, p)
 	for range runs {
-		if _, err := s.Run(ctx, inputs); err != nil {
+		if _, err := s.Run(measured, inputs); err != nil {
 			return nil, err
 		}
 		p.runs++
@@ -105,6 +106,15 @@ func MeasureRuns(ctx context.Context, s *berth.Session, inputs []ndarray.Value, 
 		out.Limits = slices.Clone(simulatedLimits)
 	}
 	return out, nil
+}
+
+// profilerKey is the key of the profiler in the context of a run that is measured.
+type profilerKey struct{}
+
+// profilerOf is the profiler of a run, nil if it is not measured.
+func profilerOf(ctx context.Context) *profiler {
+	p, _ := ctx.Value(profilerKey{}).(*profiler)
+	return p
 }
 
 // profiler collects what runs do.
@@ -146,7 +156,7 @@ func (p *profiler) mark(row *profiled) error {
 		p.work = p.worker.Work()
 		return nil
 	}
-	e, err := p.dev.NewEvent()
+	e, err := p.dev.NewEvent(true)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,9 @@ package cuda
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -67,6 +69,33 @@ func TestMeasureRuns(t *testing.T) {
 	}
 }
 
+// TestMeasureRunsTogether: measurements of one device wait for each other, and runs that are not measured count for nothing.
+func TestMeasureRunsTogether(t *testing.T) {
+	prompt()
+	m := modelOf(t, onDeviceAlone)
+	s, other := sessionOn(t, m, promptName), sessionOn(t, m, promptName)
+	in := []ndarray.Value{wave(1, 4, 4)}
+	want, err := MeasureRuns(t.Context(), s, in, 2)
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	for _, of := range []*berth.Session{s, s, other} {
+		group.Go(func() {
+			got, err := MeasureRuns(t.Context(), of, in, 2)
+			if assert.NoError(t, err) {
+				assert.Equal(t, want, got)
+			}
+		})
+	}
+	group.Wait()
+	mem := s.DeviceMemory().(*memory)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.NoError(t, mem.machine.measuring.enter(t.Context()))
+	_, err = MeasureRuns(ctx, s, in, 1)
+	mem.machine.measuring.Unlock()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
 // TestMeasureRunsErrors: sessions without a device, and runs that end.
 func TestMeasureRunsErrors(t *testing.T) {
 	counting()
@@ -86,7 +115,7 @@ func TestMeasureRunsErrors(t *testing.T) {
 	cancel()
 	_, err = MeasureRuns(ctx, s, in, 1)
 	require.ErrorIs(t, err, context.Canceled)
-	assert.Nil(t, s.DeviceMemory().(*memory).profiler.Load())
+	assert.Nil(t, s.DeviceMemory().(*memory).profiler)
 }
 
 // TestLimits: clocks and units give what data sheets say, within 1 %.

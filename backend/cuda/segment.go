@@ -321,10 +321,8 @@ func (m *memory) flush() error {
 		return err
 	}
 	m.isBusy = false
-	if p := m.profiler.Load(); p != nil {
-		if err := m.machine.ask(m.ctx, func(device.Device) error { return p.settle() }); err != nil {
-			return err
-		}
+	if err := m.machine.note(m.profiler.settle()); err != nil {
+		return err
 	}
 	if err := m.outside(status); err != nil {
 		return err
@@ -332,7 +330,8 @@ func (m *memory) flush() error {
 	for _, o := range m.outs {
 		copy(o.to, o.staged)
 	}
-	return m.retire(m.ctx)
+	m.retire()
+	return nil
 }
 
 // request asks for what has been noted, and marks its end. While the device does it others may ask for more.
@@ -372,7 +371,7 @@ func (m *memory) clearStatus() error {
 	if !m.checks || !m.isStale {
 		return nil
 	}
-	return m.machine.dev.CopyIn(m.status.Base, make([]byte, kernels.StatusBytes))
+	return m.machine.dev.Zero(m.status.Base, kernels.StatusBytes)
 }
 
 // copyStatus notes a copy of what launches of the present segment have noted, behind all of its work; nil if none of them notes anything.
@@ -401,39 +400,71 @@ func (m *memory) outside(staged []byte) error {
 	return ops.AtNode("run", w.node, w.kernel.plan.Outside(s.Index))
 }
 
-// perform asks for what has been noted.
+// perform asks for what has been noted: as a graph, or piece by piece where there is none, or no memory for one.
 func (m *memory) perform(d device.Device) error {
-	var r *recording
-	var err error
-	p := m.profiler.Load()
-	if p == nil { // else each piece of work is marked
-		if r, err = m.recordings.find(&m.now); err != nil {
+	if m.profiler == nil { // else each piece of work is marked
+		r, err := m.recordings.find(&m.now)
+		if err != nil {
 			return err
 		}
-	}
-	launched := 0
-	switch {
-	case r == nil:
-		a := &asking{ctx: m.ctx, device: d, profiler: p, status: m.status}
-		err = m.now.each(a)
-		launched, m.kernels = a.launched, a.kernels
-		if lost := (*device.DeviceLostError)(nil); errors.As(err, &lost) {
-			err = m.now.named(err, m.kernels)
+		if r != nil {
+			if err = m.performGraph(d, r); !isFull(err) {
+				return err
+			}
 		}
-	case r.graph == nil:
+	}
+	a := &asking{ctx: m.ctx, device: d, profiler: m.profiler, status: m.status}
+	err := m.now.each(a)
+	m.kernels = a.kernels
+	if lost := (*device.DeviceLostError)(nil); errors.As(err, &lost) {
+		err = m.now.named(err, m.kernels)
+	}
+	m.launched(a.launched)
+	return err
+}
+
+// performGraph is perform with a graph. Where the device has too little memory for it, those of other segments make room for it, and where
+// that is not enough it makes room itself.
+func (m *memory) performGraph(d device.Device, r *recording) error {
+	err := m.runGraph(d, r)
+	for _, isRest := range []bool{false, true} {
+		if !isFull(err) {
+			break
+		}
+		before := len(m.recordings.of)
+		if closeErr := m.recordings.forget(func(x *recording) bool { return (x == r) == isRest }); closeErr != nil {
+			return errors.Join(err, closeErr)
+		}
+		m.recordings.evicted += int64(before - len(m.recordings.of))
+		if !isRest {
+			err = m.runGraph(d, r)
+		}
+	}
+	return err
+}
+
+// runGraph launches the graph of a recording, which is made first if it has none.
+func (m *memory) runGraph(d device.Device, r *recording) error {
+	if r.graph == nil {
 		if err := r.record(m.ctx, d, m.status); err != nil {
 			return err
 		}
 		m.stats.Recorded++
-		fallthrough
-	default:
-		m.stats.Graphs++
-		launched, m.kernels = r.launches, r.kernels
-		err = r.named(r.graph.Run(m.ctx), r.kernels)
 	}
-	m.stats.Launches += launched
-	m.machine.launches.Add(int64(launched))
-	return err
+	if err := r.graph.Run(m.ctx); err != nil {
+		m.kernels = r.kernels
+		return r.named(err, r.kernels)
+	}
+	m.stats.Graphs++
+	m.kernels = r.kernels
+	m.launched(r.launches)
+	return nil
+}
+
+// launched counts kernels.
+func (m *memory) launched(count int) {
+	m.stats.Launches += count
+	m.machine.launches.Add(int64(count))
 }
 
 // record makes the graph of a segment.
@@ -506,21 +537,16 @@ func (m *memory) settleWork(ctx context.Context) error {
 		}
 		m.isBusy = false
 	}
-	return m.retire(ctx)
+	m.retire()
+	return nil
 }
 
 // retire gives back what no work uses any more.
-func (m *memory) retire(ctx context.Context) error {
-	if len(m.retired) == 0 {
-		return nil
+func (m *memory) retire() {
+	for _, p := range m.retired {
+		m.machine.giveBack(func(d device.Device) error { return m.machine.free(d, p) })
 	}
-	return m.machine.ask(ctx, func(d device.Device) (err error) {
-		for _, p := range m.retired {
-			err = errors.Join(err, m.machine.free(d, p))
-		}
-		m.retired = m.retired[:0]
-		return err
-	})
+	m.retired = m.retired[:0]
 }
 
 // stagedCopy is what goes from staging memory to the host when a segment is done.

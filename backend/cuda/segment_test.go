@@ -72,8 +72,8 @@ func (d *counted) Launch(l *device.Launch) error {
 	return d.Device.Launch(l)
 }
 
-func (d *counted) NewEvent() (device.Event, error) {
-	e, err := d.Device.NewEvent()
+func (d *counted) NewEvent(isTimed bool) (device.Event, error) {
+	e, err := d.Device.NewEvent(isTimed)
 	return &countedEvent{e, d}, err
 }
 

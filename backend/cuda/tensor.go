@@ -111,13 +111,7 @@ func NewTensor(ctx context.Context, s *berth.Session, dt ndarray.DType, shape ..
 	if n > 0 {
 		m.tensors[keyOf(t.shadow.Data)] = weak.Make(t)
 	}
-	t.cleanup = runtime.AddCleanup(t, func(data []byte) {
-		if left.Load() {
-			go func() { _ = m.drop(data, at, true) }()
-		} else {
-			_ = m.drop(data, at, false) // a device that is lost has freed it
-		}
-	}, t.shadow.Data)
+	t.cleanup = runtime.AddCleanup(t, func(data []byte) { m.drop(data, at, left.Load()) }, t.shadow.Data)
 	return t, nil
 }
 
@@ -125,18 +119,13 @@ func NewTensor(ctx context.Context, s *berth.Session, dt ndarray.DType, shape ..
 func keyOf(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
 // drop gives a tensor's memory back, when work that may use it is done.
-func (m *machine) drop(data []byte, at device.Pointer, isLeft bool) error {
+func (m *machine) drop(data []byte, at device.Pointer, isLeft bool) {
 	m.known.Lock()
 	if cap(data) > 0 {
 		delete(m.tensors, keyOf(data))
 	}
 	m.known.Unlock()
-	if isLeft {
-		if err := m.wait(context.Background()); err != nil {
-			return err
-		}
-	}
-	return m.ask(context.Background(), func(d device.Device) error { return m.free(d, at) })
+	m.giveBackWhen(!isLeft, func(d device.Device) error { return m.free(d, at) })
 }
 
 // tensor is the one that memory of the host stands for, nil for other memory.
@@ -278,7 +267,8 @@ func (t *Tensor) fetch(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the memory back. A tensor that a run is using is not closed. It waits for work that a run has left whose context has ended.
+// Close gives the memory back. A tensor that a run is using is not closed. It waits for nothing: memory that work of the device may still
+// use, as of a run whose context has ended, is given back behind it.
 func (t *Tensor) Close() (err error) {
 	defer rescue.Into(&err)
 	if err := t.claim("", true); err != nil {
@@ -287,7 +277,8 @@ func (t *Tensor) Close() (err error) {
 	defer t.release()
 	t.cleanup.Stop()
 	t.isClosed = true
-	return t.machine.drop(t.shadow.Data, t.at, t.isLeft.Load())
+	t.machine.drop(t.shadow.Data, t.at, t.isLeft.Load())
+	return t.machine.use(func(device.Device) error { return nil })
 }
 
 // RunInto is [berth.Session.RunInto] for inputs and results on the device of the session: values are arrays of the host or [Tensor]s. A

@@ -15,16 +15,13 @@ import (
 
 // ownGoroutines are the files and folders that start goroutines without [Go], and why these meet no mapped memory.
 var ownGoroutines = map[string]string{
-	"backend/cuda/internal/driver/driver.go": "waits for a device",
-	"backend/cuda/memory.go":                 "gives memory of a device back",
-	"backend/cuda/tensor.go":                 "gives memory of a device back",
-	"cmd/berth/inspect.go":                   "calls the facade, which guards itself",
-	"cmd/berth/progress.go":                  "prints",
-	"internal/livebytes/livebytes.go":        "collects garbage",
-	"internal/ptx/launch.go":                 "interprets kernels over a device's memory",
-	"internal/rescue/rescue.go":              "is Go",
-	"internal/safefile/safefile.go":          "waits for a disk",
-	"internal/tools/planstress/run.go":       "plans problems",
+	"cmd/berth/inspect.go":             "calls the facade, which guards itself",
+	"cmd/berth/progress.go":            "prints",
+	"internal/livebytes/livebytes.go":  "collects garbage",
+	"internal/ptx/launch.go":           "interprets kernels over a device's memory",
+	"internal/rescue/rescue.go":        "is Go",
+	"internal/safefile/safefile.go":    "waits for a disk",
+	"internal/tools/planstress/run.go": "plans problems",
 }
 
 // TestGoroutines checks that every goroutine that may read a mapped file is started by Go.

@@ -11,19 +11,21 @@ import (
 type Pointer uint64
 
 // Device is one GPU, or what stands for one. Work is done in the order in which it is asked for; copies, launches and graphs may
-// return before it is done, and Wait of an event says when it is. Methods may be called from any goroutine, one at a time, but for that one.
-// An error after which nothing can be asked of the device any more is a [DeviceLostError].
+// return before it is done, and Wait of an event says when it is. Methods may be called from any goroutine: those that ask for work (copies,
+// Zero, Launch, Capture, After, Record of an event, Run of a graph) one at a time, the others at any time.
+// An error after which nothing can be asked of the device any more is a [DeviceLostError]; what the device has too little memory for is a
+// [MemoryError].
 type Device interface {
 	// Info says what the device is.
 	Info() Info
 	// Memory says how many bytes are free, and how many there are.
 	Memory() (free, total int64, err error)
-	// Alloc gives memory, aligned to 256 bytes; the error is a [MemoryError] if there is too little.
+	// Alloc gives memory, aligned to 256 bytes.
 	Alloc(bytes int64) (Pointer, error)
-	// Free gives memory back that no work in progress uses.
+	// Free gives memory back that no work in progress uses. It may wait for all other work that is in progress.
 	Free(p Pointer) error
-	// AllocHost gives memory of the host that the device copies from and to without a detour; the error is a [MemoryError] if there is too
-	// little.
+	// AllocHost gives memory of the host that the device copies from and to without a detour. It is the program's: it can be read and
+	// written as long as it is reachable, also when the device is lost or closed.
 	AllocHost(bytes int64) ([]byte, error)
 	// FreeHost gives it back.
 	FreeHost(b []byte) error
@@ -33,6 +35,8 @@ type Device interface {
 	CopyOut(to []byte, from Pointer) error
 	// Copy copies inside the device, between ranges that do not overlap.
 	Copy(to, from Pointer, bytes int64) error
+	// Zero has all bytes of a range be 0.
+	Zero(p Pointer, bytes int64) error
 	// Load compiles a module of PTX for the device.
 	Load(ptx string) (Module, error)
 	// Launch starts a kernel. A failing one is a [KernelError], here or at a later call.
@@ -43,9 +47,9 @@ type Device interface {
 	// After says what the next piece of work of a graph waits for: earlier ones, by their numbers in the order in which they were asked
 	// for. It is called before every piece or before none; then each waits for the one before it.
 	After(pieces []int) error
-	// NewEvent makes a mark in the order of work.
-	NewEvent() (Event, error)
-	// Close gives everything back.
+	// NewEvent makes a mark in the order of work, which has a time if isTimed.
+	NewEvent(isTimed bool) (Event, error)
+	// Close gives everything back when the calls in progress have returned. What is called later is a [DeviceLostError].
 	Close() error
 }
 
@@ -108,11 +112,10 @@ type Graph interface {
 type Event interface {
 	// Record marks the end of what has been asked for.
 	Record() error
-	// Wait returns when the work before the mark is done, or with the cause of ctx; the work then goes on. It may be called while other
-	// methods of the device are.
+	// Wait returns when the work before the mark is done, or with the error of ctx; the work then goes on, and nothing waits for it.
 	Wait(ctx context.Context) error
-	// Since is the time between two marks; it waits for the later one.
+	// Since is the time between two timed marks, the work before which is done.
 	Since(earlier Event) (time.Duration, error)
-	// Close gives the event back.
+	// Close gives the event back, that nobody is waiting for. The work before the mark need not be done.
 	Close() error
 }

@@ -73,7 +73,7 @@ func (e *OldDeviceError) Error() string {
 // may not take as much as it needs.
 type MemoryError struct {
 	What        string // what the memory is for; "" where it is only known how much
-	Want        int64  // bytes that are needed
+	Want        int64  // bytes that are needed; 0 where the driver does not tell, as of modules and graphs
 	Free, Total int64  // of the device; 0 for memory of the host
 	Host        bool   // it is memory of the host that is lacking
 	Limit       int64  // of what the process may take on the device (WithDeviceMemory); 0 if that is not what is exceeded
@@ -98,6 +98,9 @@ func (e *MemoryError) Error() string {
 	if e.Limit > 0 {
 		return fmt.Sprintf("the limit of device memory is %d bytes, of which %d are in use: %d are needed%s; close what is not needed, or raise the limit (WithDeviceMemory, --device-memory of the command)",
 			e.Limit, e.Used, e.Want, what)
+	}
+	if e.Want == 0 {
+		return fmt.Sprintf("out of device memory%s; %d of %d bytes are free: close what is not needed, or end other programs on the GPU", what, e.Free, e.Total)
 	}
 	return fmt.Sprintf("out of device memory: %d bytes are needed%s, %d of %d are free", e.Want, what, e.Free, e.Total)
 }

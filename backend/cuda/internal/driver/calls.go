@@ -5,6 +5,7 @@ package driver
 import (
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/ebitengine/purego"
 
@@ -16,23 +17,30 @@ const (
 	success     = 0
 	outOfMemory = 2
 	noDevice    = 100
+	notReady    = 600
 )
 
-// isLasting has the results after which a context is of no use: every later call gives one of them, too.
-var isLasting = map[int32]bool{
-	4:   true, // CUDA_ERROR_DEINITIALIZED
-	214: true, // ..._ECC_UNCORRECTABLE
-	220: true, // ..._NVLINK_UNCORRECTABLE
-	700: true, // ..._ILLEGAL_ADDRESS
-	702: true, // ..._LAUNCH_TIMEOUT
-	709: true, // ..._CONTEXT_IS_DESTROYED
-	710: true, // ..._ASSERT
-	714: true, // ..._HARDWARE_STACK_ERROR
-	715: true, // ..._ILLEGAL_INSTRUCTION
-	716: true, // ..._MISALIGNED_ADDRESS
-	717: true, // ..._INVALID_ADDRESS_SPACE
-	718: true, // ..._INVALID_PC
-	719: true, // ..._LAUNCH_FAILED
+// lasting are the results after which a context is of no use: every later call gives one of them, too. The documentation says so of
+// those from 226 on but 709, and of newer drivers' than the one that kernels need; the others leave no GPU or no context to ask.
+var lasting = map[int32]string{
+	4:   "CUDA_ERROR_DEINITIALIZED",
+	201: "CUDA_ERROR_INVALID_CONTEXT",
+	214: "CUDA_ERROR_ECC_UNCORRECTABLE",
+	220: "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+	226: "CUDA_ERROR_CONTAINED",
+	700: "CUDA_ERROR_ILLEGAL_ADDRESS",
+	702: "CUDA_ERROR_LAUNCH_TIMEOUT",
+	709: "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+	710: "CUDA_ERROR_ASSERT",
+	714: "CUDA_ERROR_HARDWARE_STACK_ERROR",
+	715: "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+	716: "CUDA_ERROR_MISALIGNED_ADDRESS",
+	717: "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+	718: "CUDA_ERROR_INVALID_PC",
+	719: "CUDA_ERROR_LAUNCH_FAILED",
+	721: "CUDA_ERROR_TENSOR_MEMORY_LEAK",
+	810: "CUDA_ERROR_MPS_CLIENT_TERMINATED",
+	911: "CUDA_ERROR_EXTERNAL_DEVICE",
 }
 
 // calls are the functions of libcuda that are used. Their suffixes are those of the header of CUDA 12; without one, a name is a
@@ -51,11 +59,12 @@ type calls struct {
 	memGetInfo         func(free, total *uint64) int32
 	memAlloc           func(p *uint64, bytes uint64) int32
 	memFree            func(p uint64) int32
-	memAllocHost       func(p *uintptr, bytes uint64) int32
-	memFreeHost        func(p *byte) int32
+	hostRegister       func(p *byte, bytes uint64, flags uint32) int32
+	hostUnregister     func(p *byte) int32
 	copyIn             func(to uint64, from *byte, bytes uint64, stream uintptr) int32
 	copyOut            func(to *byte, from, bytes uint64, stream uintptr) int32
 	copyInside         func(to, from, bytes uint64, stream uintptr) int32
+	set8               func(p uint64, value uint8, bytes uint64, stream uintptr) int32
 	streamCreate       func(stream *uintptr, flags uint32) int32
 	streamDestroy      func(stream uintptr) int32
 	beginCapture       func(stream uintptr, mode int32) int32
@@ -72,7 +81,7 @@ type calls struct {
 	graphDestroy       func(graph uintptr) int32
 	eventCreate        func(event *uintptr, flags uint32) int32
 	eventRecord        func(event, stream uintptr) int32
-	eventSynchronize   func(event uintptr) int32
+	eventQuery         func(event uintptr) int32
 	eventElapsed       func(ms *float32, from, to uintptr) int32
 	eventDestroy       func(event uintptr) int32
 }
@@ -85,22 +94,38 @@ func (c *calls) names() map[string]any {
 		"cuDeviceGetAttribute":     &c.deviceGetAttribute,
 		"cuDevicePrimaryCtxRetain": &c.retain, "cuDevicePrimaryCtxRelease_v2": &c.release, "cuCtxSetCurrent": &c.setCurrent,
 		"cuMemGetInfo_v2": &c.memGetInfo, "cuMemAlloc_v2": &c.memAlloc, "cuMemFree_v2": &c.memFree,
-		"cuMemAllocHost_v2": &c.memAllocHost, "cuMemFreeHost": &c.memFreeHost,
+		"cuMemHostRegister_v2": &c.hostRegister, "cuMemHostUnregister": &c.hostUnregister,
 		"cuMemcpyHtoDAsync_v2": &c.copyIn, "cuMemcpyDtoHAsync_v2": &c.copyOut, "cuMemcpyDtoDAsync_v2": &c.copyInside,
-		"cuStreamCreate": &c.streamCreate, "cuStreamDestroy_v2": &c.streamDestroy,
+		"cuMemsetD8Async": &c.set8,
+		"cuStreamCreate":  &c.streamCreate, "cuStreamDestroy_v2": &c.streamDestroy,
 		"cuStreamBeginCapture_v2": &c.beginCapture, "cuStreamEndCapture": &c.endCapture,
 		"cuStreamGetCaptureInfo_v2": &c.captureInfo, "cuStreamUpdateCaptureDependencies": &c.captureAfter,
 		"cuModuleLoadDataEx": &c.moduleLoad, "cuModuleGetFunction": &c.moduleGetFunction, "cuModuleUnload": &c.moduleUnload,
 		"cuLaunchKernel":              &c.launch,
 		"cuGraphInstantiateWithFlags": &c.graphInstantiate, "cuGraphLaunch": &c.graphLaunch,
 		"cuGraphExecDestroy": &c.graphExecDestroy, "cuGraphDestroy": &c.graphDestroy,
-		"cuEventCreate": &c.eventCreate, "cuEventRecord": &c.eventRecord, "cuEventSynchronize": &c.eventSynchronize,
+		"cuEventCreate": &c.eventCreate, "cuEventRecord": &c.eventRecord, "cuEventQuery": &c.eventQuery,
 		"cuEventElapsedTime": &c.eventElapsed, "cuEventDestroy_v2": &c.eventDestroy,
 	}
 }
 
-// bind opens the library and finds all calls. A driver that is too old is told by its version, also where it lacks a call.
+// bound are the libraries that were opened, by name: *calls. A library stays open.
+var bound sync.Map
+
+// bind opens a library, once, and finds all calls.
 func bind(library string) (*calls, error) {
+	if known, ok := bound.Load(library); ok {
+		return known.(*calls), nil
+	}
+	c, err := open(library)
+	if err == nil {
+		bound.Store(library, c)
+	}
+	return c, err
+}
+
+// open is bind for a library that is not bound. A driver that is too old is told by its version, also where it lacks a call.
+func open(library string) (*calls, error) {
 	handle, err := load(library)
 	if err != nil {
 		return nil, &device.NoDriverError{Library: library, Err: err}
@@ -118,7 +143,7 @@ func bind(library string) (*calls, error) {
 	have := int32(0)
 	if c.driverGetVersion != nil {
 		if code := c.driverGetVersion(&have); code != success {
-			return nil, &device.CallError{Call: "cuDriverGetVersion", Code: code}
+			return nil, &device.CallError{Call: "cuDriverGetVersion", Code: code, Text: "the version of the driver is not known"}
 		}
 	}
 	if len(missing) > 0 {

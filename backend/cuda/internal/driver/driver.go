@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -25,6 +26,12 @@ type gpu struct {
 	info   device.Info
 
 	capture capture
+
+	calling  sync.RWMutex // for reading by calls in progress
+	isClosed bool         // under calling
+
+	holding sync.Mutex
+	pinned  map[*byte][]byte // what AllocHost gave and FreeHost has not had back, by its first byte; under holding
 }
 
 // Open opens the library, usually [Library], and a GPU of it. Errors: [device.NoDriverError], [device.OldDriverError],
@@ -34,7 +41,7 @@ func Open(library string, index int) (device.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gpu{calls: c}
+	g := &gpu{calls: c, pinned: map[*byte][]byte{}}
 	if err := c.failure("cuDeviceGet", c.deviceGet(&g.dev, int32(index))); err != nil {
 		return nil, err
 	}
@@ -44,7 +51,9 @@ func Open(library string, index int) (device.Device, error) {
 	if g.info.Major < oldest {
 		return nil, &device.OldDeviceError{Device: g.info.Name, Major: g.info.Major, Minor: g.info.Minor}
 	}
-	if err := c.failure("cuDevicePrimaryCtxRetain", c.retain(&g.ctx, g.dev)); err != nil {
+	if code := c.retain(&g.ctx, g.dev); code == outOfMemory {
+		return nil, &device.MemoryError{What: "a context of the driver (cuDevicePrimaryCtxRetain)"}
+	} else if err := c.failure("cuDevicePrimaryCtxRetain", code); err != nil {
 		return nil, err
 	}
 	const nonBlocking = 1
@@ -133,19 +142,28 @@ func stringAt(at uintptr) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// do makes a call, and says where it means that the GPU is lost.
+var errClosed = errors.New("it has been closed, to be opened again")
+
+// do makes a call, and says where it means that the GPU is lost or has too little memory.
 func (g *gpu) do(call string, f func() int32) error {
+	g.calling.RLock()
+	defer g.calling.RUnlock()
+	if g.isClosed {
+		return &device.DeviceLostError{Device: g.info.Name, Err: errClosed}
+	}
 	err := g.calls.on(g.ctx, call, f)
-	if failed, ok := err.(*device.CallError); ok && isLasting[failed.Code] {
+	failed, ok := err.(*device.CallError)
+	switch {
+	case !ok:
+		return err
+	case lasting[failed.Code] != "":
 		return &device.DeviceLostError{Device: g.info.Name, Err: failed}
+	case failed.Code == outOfMemory:
+		var free, total uint64
+		_ = g.calls.on(g.ctx, "cuMemGetInfo_v2", func() int32 { return g.calls.memGetInfo(&free, &total) }) // which then are 0
+		return &device.MemoryError{What: call, Free: int64(free), Total: int64(total)}
 	}
 	return err
-}
-
-// isFull reports that a call found too little memory.
-func isFull(err error) bool {
-	failed, ok := err.(*device.CallError)
-	return ok && failed.Code == outOfMemory
 }
 
 // Info describes the GPU.
@@ -162,9 +180,8 @@ func (g *gpu) Memory() (free, total int64, err error) {
 func (g *gpu) Alloc(bytes int64) (device.Pointer, error) {
 	var p uint64
 	err := g.do("cuMemAlloc_v2", func() int32 { return g.calls.memAlloc(&p, uint64(bytes)) })
-	if isFull(err) {
-		free, total, infoErr := g.Memory()
-		return 0, errors.Join(&device.MemoryError{Want: bytes, Free: free, Total: total}, infoErr)
+	if full, ok := err.(*device.MemoryError); ok {
+		full.What, full.Want = "", bytes
 	}
 	return device.Pointer(p), err
 }
@@ -174,20 +191,28 @@ func (g *gpu) Free(p device.Pointer) error {
 	return g.do("cuMemFree_v2", func() int32 { return g.calls.memFree(uint64(p)) })
 }
 
-// AllocHost gives memory that the driver has locked.
+// AllocHost gives pages of the program's own that the driver has locked: those of cuMemAllocHost are gone with the context, also under
+// who reads them. They are kept until they are given back, or the GPU is closed, so that the collector has no other use for them before.
 func (g *gpu) AllocHost(bytes int64) ([]byte, error) {
 	if bytes == 0 {
 		return nil, nil
 	}
-	var at uintptr
-	err := g.do("cuMemAllocHost_v2", func() int32 { return g.calls.memAllocHost(&at, uint64(bytes)) })
-	if isFull(err) {
+	page := int64(os.Getpagesize())
+	size := (bytes + page - 1) / page * page
+	all := make([]byte, size+page)
+	from := -int64(uintptr(unsafe.Pointer(&all[0]))) & (page - 1)
+	b := all[from : from+bytes : from+bytes]
+	err := g.do("cuMemHostRegister_v2", func() int32 { return g.calls.hostRegister(&b[0], uint64(size), 0) })
+	if _, isFull := err.(*device.MemoryError); isFull {
 		return nil, &device.MemoryError{Want: bytes, Host: true}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), bytes), nil
+	g.holding.Lock()
+	defer g.holding.Unlock()
+	g.pinned[&b[0]] = b
+	return b, nil
 }
 
 // FreeHost gives it back.
@@ -195,7 +220,13 @@ func (g *gpu) FreeHost(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	return g.do("cuMemFreeHost", func() int32 { return g.calls.memFreeHost(&b[0]) })
+	err := g.do("cuMemHostUnregister", func() int32 { return g.calls.hostUnregister(&b[0]) })
+	if err == nil {
+		g.holding.Lock()
+		defer g.holding.Unlock()
+		delete(g.pinned, &b[0])
+	}
+	return err
 }
 
 // CopyIn copies from the host. The driver reads memory that it has not locked before it returns.
@@ -225,10 +256,25 @@ func (g *gpu) Copy(to, from device.Pointer, bytes int64) error {
 	})
 }
 
-// Close gives stream and context back, and with it all memory.
+// Zero sets all bytes of a range to 0.
+func (g *gpu) Zero(p device.Pointer, bytes int64) error {
+	return g.do("cuMemsetD8Async", func() int32 { return g.calls.set8(uint64(p), 0, uint64(bytes), g.stream) })
+}
+
+// Close gives stream and context back, and with it all memory, when no call is in progress.
 func (g *gpu) Close() error {
 	err := g.do("cuStreamDestroy_v2", func() int32 { return g.calls.streamDestroy(g.stream) })
-	return errors.Join(err, g.calls.failure("cuDevicePrimaryCtxRelease_v2", g.calls.release(g.dev)))
+	g.calling.Lock()
+	defer g.calling.Unlock()
+	if g.isClosed {
+		return err
+	}
+	g.isClosed = true
+	err = errors.Join(err, g.calls.failure("cuDevicePrimaryCtxRelease_v2", g.calls.release(g.dev)))
+	g.holding.Lock()
+	defer g.holding.Unlock()
+	g.pinned = map[*byte][]byte{}
+	return err
 }
 
 type module struct {
@@ -337,15 +383,26 @@ func (g *gpu) notePiece() error {
 	if !g.capture.isFree {
 		return nil
 	}
+	const active = 1 // of CUstreamCaptureStatus
 	var status int32
 	var id, count uint64
 	var of uintptr
 	var nodes *uintptr
-	err := g.do("cuStreamGetCaptureInfo_v2", func() int32 { return g.calls.captureInfo(g.stream, &status, &id, &of, &nodes, &count) })
+	var last []uintptr
+	err := g.do("cuStreamGetCaptureInfo_v2", func() int32 {
+		code := g.calls.captureInfo(g.stream, &status, &id, &of, &nodes, &count)
+		if code == success && status == active {
+			last = slices.Clone(unsafe.Slice(nodes, count)) // while they are the driver's
+		}
+		return code
+	})
 	if err != nil {
 		return err
 	}
-	g.capture.nodes = append(g.capture.nodes, slices.Clone(unsafe.Slice(nodes, count)))
+	if status != active {
+		return fmt.Errorf("the driver has given up a graph that is captured (status %d)", status)
+	}
+	g.capture.nodes = append(g.capture.nodes, last)
 	g.capture.isLeaf = append(g.capture.isLeaf, true)
 	return nil
 }
@@ -418,15 +475,19 @@ func (r *graph) Close() error {
 }
 
 type event struct {
-	gpu   *gpu
-	at    uintptr
-	waits sync.WaitGroup // calls of the driver that runs have left behind
+	gpu *gpu
+	at  uintptr
 }
 
 // NewEvent makes a mark.
-func (g *gpu) NewEvent() (device.Event, error) {
+func (g *gpu) NewEvent(isTimed bool) (device.Event, error) {
+	const disableTiming = 2
+	flags := uint32(disableTiming)
+	if isTimed {
+		flags = 0
+	}
 	e := &event{gpu: g}
-	if err := g.do("cuEventCreate", func() int32 { return g.calls.eventCreate(&e.at, 0) }); err != nil {
+	if err := g.do("cuEventCreate", func() int32 { return g.calls.eventCreate(&e.at, flags) }); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -437,23 +498,46 @@ func (e *event) Record() error {
 	return e.gpu.do("cuEventRecord", func() int32 { return e.gpu.calls.eventRecord(e.at, e.gpu.stream) })
 }
 
-func (e *event) synchronize() error {
-	return e.gpu.do("cuEventSynchronize", func() int32 { return e.gpu.calls.eventSynchronize(e.at) })
+// How Wait asks.
+const (
+	eager        = 50 * time.Microsecond // for so long without a pause
+	longestPause = time.Millisecond
+)
+
+// Wait asks whether the work is done, time and again: without a pause at first, then after pauses of an eighth of the time that has passed.
+// So it comes an eighth too late at most and takes little of a core; and no thread stays in the driver beyond its context, as one would
+// that cuEventSynchronize holds.
+//
+//	asked   ||||||||| | |  |  |   |    |     |       |        |
+//	        ├ eager ┤ pauses of 1/8 of the time, up to 1 ms
+func (e *event) Wait(ctx context.Context) error {
+	for begin := time.Now(); ; {
+		isDone, err := e.isDone()
+		if isDone || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if passed := time.Since(begin); passed < eager {
+			runtime.Gosched()
+		} else {
+			time.Sleep(min(passed/8, longestPause))
+		}
+	}
 }
 
-// Wait waits in a goroutine where ctx may end before. The event is not waited for with the stream, which may begin a capture meanwhile.
-func (e *event) Wait(ctx context.Context) error {
-	if ctx.Done() == nil {
-		return e.synchronize()
-	}
-	done := make(chan error, 1)
-	e.waits.Go(func() { done <- e.synchronize() })
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// isDone reports that the work before the mark is done.
+func (e *event) isDone() (isDone bool, err error) {
+	isDone = true
+	err = e.gpu.do("cuEventQuery", func() int32 {
+		code := e.gpu.calls.eventQuery(e.at)
+		if code == notReady {
+			isDone, code = false, success
+		}
+		return code
+	})
+	return isDone, err
 }
 
 // Since is the GPU's time between two marks.
@@ -462,16 +546,12 @@ func (e *event) Since(earlier device.Event) (time.Duration, error) {
 	if !ok {
 		return 0, fmt.Errorf("the event is not of this device")
 	}
-	if err := e.synchronize(); err != nil {
-		return 0, err
-	}
 	var ms float32
 	err := e.gpu.do("cuEventElapsedTime", func() int32 { return e.gpu.calls.eventElapsed(&ms, first.at, e.at) })
 	return time.Duration(float64(ms) * float64(time.Millisecond)), err
 }
 
-// Close gives the event back, when nobody waits for it.
+// Close gives the event back; the driver keeps what it needs until the work before it is done.
 func (e *event) Close() error {
-	e.waits.Wait()
 	return e.gpu.do("cuEventDestroy_v2", func() int32 { return e.gpu.calls.eventDestroy(e.at) })
 }

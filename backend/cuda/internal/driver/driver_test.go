@@ -5,6 +5,8 @@ package driver
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,7 @@ import (
 
 // wait waits for all that a device has been asked for.
 func wait(ctx context.Context, d device.Device) error {
-	e, err := d.NewEvent()
+	e, err := d.NewEvent(false)
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,11 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, wait(context.Background(), d))
 	assert.Equal(t, "there and back", string(back[:14]))
 	assert.Equal(t, []string{"cuMemcpyHtoDAsync_v2 100 stream 0x55", "cuMemcpyDtoDAsync_v2 100 stream 0x55", "cuMemcpyDtoHAsync_v2 100 stream 0x55",
-		"cuEventCreate 0", "cuEventRecord 0x22 0x55", "cuEventSynchronize 0x22", "cuEventDestroy_v2 0x22"}, s.Since())
+		"cuEventCreate 2", "cuEventRecord 0x22 0x55", "cuEventQuery 0x22", "cuEventDestroy_v2 0x22"}, s.Since())
+	require.NoError(t, d.Zero(p, 14))
+	require.NoError(t, d.CopyOut(back, p))
+	assert.Equal(t, make([]byte, 14), back[:14])
+	assert.Equal(t, "cuMemsetD8Async 0 14 stream 0x55", s.Since()[0])
 	require.NoError(t, d.FreeHost(host))
 	require.NoError(t, d.Free(p))
 	require.NoError(t, d.Free(q))
@@ -76,9 +82,9 @@ func TestCalls(t *testing.T) {
 	assert.Equal(t, []string{"cuStreamBeginCapture_v2 0x55 1", "args as 1 2 0", "cuLaunchKernel 0x44 grid 9 1 1 block 8 1 1 shared 0 stream 0x55 params 0",
 		"cuStreamEndCapture 0x55", "cuGraphInstantiateWithFlags 0x66 0", "cuGraphDestroy 0x66", "cuGraphLaunch 0x99 0x55", "cuGraphExecDestroy 0x99"}, s.Since())
 
-	from, err := d.NewEvent()
+	from, err := d.NewEvent(true)
 	require.NoError(t, err)
-	to, err := d.NewEvent()
+	to, err := d.NewEvent(true)
 	require.NoError(t, err)
 	require.NoError(t, from.Record())
 	took, err := to.Since(from)
@@ -87,7 +93,7 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, to.Close())
 	require.NoError(t, m.Unload())
 	require.NoError(t, d.Close())
-	assert.Equal(t, []string{"cuEventCreate 0", "cuEventCreate 0", "cuEventRecord 0x22 0x55", "cuEventSynchronize 0x22", "cuEventElapsedTime 0x22 0x22",
+	assert.Equal(t, []string{"cuEventCreate 0", "cuEventCreate 0", "cuEventRecord 0x22 0x55", "cuEventElapsedTime 0x22 0x22",
 		"cuEventDestroy_v2 0x22", "cuModuleUnload 0x33", "cuStreamDestroy_v2 0x55", "cuDevicePrimaryCtxRelease_v2 41"}, s.Since())
 }
 
@@ -114,7 +120,7 @@ func TestOpenErrors(t *testing.T) {
 		{"a number too high", "", 0, needed, 2, 2, "there is no GPU 2: the driver finds 0: Stub 40, 1: Stub 41", false},
 		{"a number too low", "", 0, needed, 2, -1, "there is no GPU -1: the driver finds 0: Stub 40, 1: Stub 41", false},
 		{"a driver that fails", "cuInit", 999, needed, 1, 0, "cuInit gives 999: some error", false},
-		{"a context that fails", "cuDevicePrimaryCtxRetain", 2, needed, 1, 0, "cuDevicePrimaryCtxRetain gives 2: out of memory", true},
+		{"a context that fails", "cuDevicePrimaryCtxRetain", 2, needed, 1, 0, "out of device memory for a context of the driver (cuDevicePrimaryCtxRetain)", true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -152,7 +158,7 @@ func TestFailures(t *testing.T) {
 	var memory *device.MemoryError
 	require.ErrorAs(t, err, &memory)
 	assert.Equal(t, device.MemoryError{Want: 9999, Free: 1000, Total: 5000}, *memory)
-	fail("cuMemAllocHost_v2", outOfMemory)
+	fail("cuMemHostRegister_v2", outOfMemory)
 	_, err = d.AllocHost(777)
 	require.ErrorAs(t, err, &memory)
 	assert.Equal(t, device.MemoryError{Want: 777, Host: true}, *memory)
@@ -181,7 +187,8 @@ func TestFailures(t *testing.T) {
 	require.NoError(t, err)
 	p, err := d.Alloc(8)
 	require.NoError(t, err)
-	for _, call := range []string{"cuStreamGetCaptureInfo_v2", "cuStreamUpdateCaptureDependencies"} {
+	for call, want := range map[string]string{"cuStreamGetCaptureInfo_v2": "cuStreamGetCaptureInfo_v2 gives 900",
+		"cuStreamUpdateCaptureDependencies": "cuStreamUpdateCaptureDependencies gives 900", "status": "given up a graph that is captured (status 2)"} {
 		s.OK()
 		_, err = d.Capture(func() error {
 			for _, after := range [][]int{nil, {0}} {
@@ -192,7 +199,7 @@ func TestFailures(t *testing.T) {
 			}
 			return nil
 		})
-		assert.ErrorContains(t, err, call+" gives 900")
+		assert.ErrorContains(t, err, want)
 	}
 	s.OK()
 	_, err = d.Capture(func() error { return d.After([]int{0}) })
@@ -206,20 +213,30 @@ func TestFailures(t *testing.T) {
 	assert.ErrorContains(t, d.Launch(&device.Launch{}), "not of this device")
 }
 
-// TestLost: after a fault of a kernel every call says that the GPU is lost, and the next Open has it again.
+// TestLost: after a fault that lasts every call says that the GPU is lost, and the next Open has it again; after another the GPU is as it was.
 func TestLost(t *testing.T) {
 	s := drivertest.Build(t)
-	for code := range isLasting {
-		if code < 700 {
+	for code := int32(1); code < 1000; code++ {
+		name := lasting[code]
+		if name == "" && code != 1 && code != 701 && code != 713 && code != 720 && code != 800 && code != 900 && code != 910 && code != 999 {
 			continue
 		}
 		d, err := Open(s.Library, 0)
 		require.NoError(t, err)
-		s.Reset("cuEventSynchronize", code, needed, 2)
-		var lost *device.DeviceLostError
-		require.ErrorAs(t, wait(t.Context(), d), &lost)
-		assert.Equal(t, "Stub 40", lost.Device)
+		s.Reset("cuEventQuery", code, needed, 2)
+		err = wait(t.Context(), d)
 		s.OK()
+		if name == "" {
+			var failed *device.CallError
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, code, failed.Code)
+			require.NoError(t, wait(t.Context(), d))
+			require.NoError(t, d.Close())
+			continue
+		}
+		var lost *device.DeviceLostError
+		require.ErrorAs(t, err, &lost, name)
+		assert.Equal(t, "Stub 40", lost.Device)
 		_, err = d.Alloc(8)
 		require.ErrorAs(t, err, &lost, "a later call")
 		require.ErrorAs(t, d.Close(), &lost)
@@ -230,24 +247,100 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestEndedWait: a wait that its context ends leaves nothing behind that hinders a capture, and the event can be closed.
+// TestTooLittleMemory: what the driver has too little memory for is an error of one type, with what is free.
+func TestTooLittleMemory(t *testing.T) {
+	s := drivertest.Build(t)
+	d, err := Open(s.Library, 0)
+	require.NoError(t, err)
+	m, err := d.Load("the PTX")
+	require.NoError(t, err)
+	k, err := m.Kernel("gemm")
+	require.NoError(t, err)
+	launch := &device.Launch{Kernel: k, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
+	g, err := d.Capture(func() error { return d.Launch(launch) })
+	require.NoError(t, err)
+	for call, f := range map[string]func() error{
+		"cuModuleLoadDataEx":          func() error { _, err := d.Load("the PTX"); return err },
+		"cuModuleGetFunction":         func() error { _, err := m.Kernel("gemm"); return err },
+		"cuLaunchKernel":              func() error { return d.Launch(launch) },
+		"cuGraphInstantiateWithFlags": func() error { _, err := d.Capture(func() error { return d.Launch(launch) }); return err },
+		"cuGraphLaunch":               func() error { return g.Run(t.Context()) },
+		"cuEventCreate":               func() error { _, err := d.NewEvent(false); return err },
+	} {
+		s.Reset(call, outOfMemory, needed, 2)
+		var full *device.MemoryError
+		require.ErrorAs(t, f(), &full, call)
+		assert.Equal(t, device.MemoryError{What: call, Free: 1000, Total: 5000}, *full)
+		assert.ErrorContains(t, full, "out of device memory for "+call+"; 1000 of 5000 bytes are free")
+		s.OK()
+		require.NoError(t, f())
+	}
+}
+
+// TestEndedWait: a wait that its context ends leaves nothing behind: no thread in the driver, nothing that hinders a capture or Close of the
+// event.
 func TestEndedWait(t *testing.T) {
 	s := drivertest.Build(t)
 	d, err := Open(s.Library, 0)
 	require.NoError(t, err)
-	e, err := d.NewEvent()
+	e, err := d.NewEvent(false)
 	require.NoError(t, err)
 	require.NoError(t, e.Record())
 	s.OK()
 	s.Hold(1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, e.Wait(ctx), context.DeadlineExceeded)
+	before := runtime.NumGoroutine()
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		require.ErrorIs(t, e.Wait(ctx), context.DeadlineExceeded)
+		cancel()
+	}
+	assert.LessOrEqual(t, runtime.NumGoroutine(), before)
 	g, err := d.Capture(func() error { return nil })
 	require.NoError(t, err)
 	require.NoError(t, g.Close())
-	assert.NotContains(t, strings.Join(s.Since(), " "), "cuStreamSynchronize")
+	other, err := d.NewEvent(false)
+	require.NoError(t, err)
+	require.NoError(t, other.Record())
+	require.NoError(t, other.Close(), "before the work is done")
+	for _, line := range s.Since() {
+		assert.NotContains(t, line, "Synchronize")
+	}
 	s.Hold(0)
 	require.NoError(t, e.Wait(t.Context()))
 	require.NoError(t, e.Close())
+}
+
+// TestClose: a GPU is closed when the calls in progress have returned; memory of the host stays, and later calls say that the GPU is lost.
+func TestClose(t *testing.T) {
+	s := drivertest.Build(t)
+	d, err := Open(s.Library, 0)
+	require.NoError(t, err)
+	host, err := d.AllocHost(5000)
+	require.NoError(t, err)
+	copy(host, "still there")
+	p, err := d.Alloc(8)
+	require.NoError(t, err)
+	s.OK()
+	s.Hold(1)
+	freed, closed := make(chan error, 1), make(chan error, 1)
+	go func() { freed <- d.Free(p) }()
+	for !slices.Contains(strings.Split(s.Recorded(), "\n"), "cuMemFree_v2 ") {
+		time.Sleep(time.Millisecond)
+	}
+	go func() { closed <- d.Close() }()
+	select {
+	case <-closed:
+		assert.Fail(t, "closed while a call is in progress")
+	case <-time.After(5 * time.Millisecond):
+	}
+	s.Hold(0)
+	require.NoError(t, <-freed)
+	require.NoError(t, <-closed)
+	assert.Equal(t, []string{"cuMemFree_v2", "cuStreamDestroy_v2 0x55", "cuDevicePrimaryCtxRelease_v2 40"}, s.Since())
+	assert.Equal(t, "still there", string(host[:11]))
+	var lost *device.DeviceLostError
+	require.ErrorAs(t, d.CopyIn(p, host), &lost)
+	require.ErrorAs(t, d.FreeHost(host), &lost)
+	require.ErrorAs(t, d.Close(), &lost)
+	assert.Equal(t, []string{""}, s.Since(), "the driver is not asked")
 }

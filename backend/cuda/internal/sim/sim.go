@@ -190,6 +190,18 @@ func (d *Device) Copy(to, from device.Pointer, bytes int64) error {
 	}, at(to, int(bytes)), at(from, int(bytes)))
 }
 
+// Zero has all bytes of a range be 0.
+func (d *Device) Zero(p device.Pointer, bytes int64) error {
+	return d.ask(context.Background(), func(context.Context) error {
+		data, err := d.mem.At(uint64(p), int(bytes))
+		if err != nil {
+			return fmt.Errorf("zeros on the device: %w", err)
+		}
+		clear(data)
+		return d.mem.SetWritten(uint64(p), int(bytes), true)
+	}, at(p, int(bytes)))
+}
+
 // Forget makes memory count as unwritten, as it is for the next run of a program.
 func (d *Device) Forget(p device.Pointer, bytes int64) error {
 	return d.ask(context.Background(), func(context.Context) error { return d.mem.SetWritten(uint64(p), int(bytes), false) }, at(p, int(bytes)))
@@ -396,7 +408,7 @@ type event struct {
 }
 
 // NewEvent makes a mark.
-func (d *Device) NewEvent() (device.Event, error) { return &event{device: d}, nil }
+func (d *Device) NewEvent(bool) (device.Event, error) { return &event{device: d}, nil }
 
 // Record notes the time, and how much work has been asked for. A graph has no marks.
 func (e *event) Record() error {

@@ -29,7 +29,7 @@ type Stub struct {
 	reset   func(fail string, with, version, devices int32)
 	record  func() string
 
-	Hold  func(on int32)    // has waits for events return only when it is called with 0
+	Hold  func(on int32)    // has events be ready, and memory be freed, only when it is called with 0
 	Major func(major int32) // sets the compute capability
 }
 
@@ -63,6 +63,9 @@ func (s *Stub) OK() { s.Reset("", 0, Version, 2) }
 func (s *Stub) Reset(fail string, with, version, devices int32) {
 	s.reset(fail, with, version, devices)
 }
+
+// Recorded is what has been recorded since it was last forgotten, a call a line.
+func (s *Stub) Recorded() string { return s.record() }
 
 // Since is what has been recorded since the last call, a call a line.
 func (s *Stub) Since() []string {
