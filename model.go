@@ -269,7 +269,10 @@ func limitOpset(ctx context.Context, m *ssa.Module, most int) (int, error) {
 func refuseOpset(ctx context.Context, m *ssa.Module, most int, written onnxexport.Raised) error {
 	tried := *m
 	for v := most + 1; v < written.Version; v++ {
-		tried.Graph, _ = m.Graph.Clone()
+		var err error
+		if tried.Graph, _, err = m.Graph.CloneContext(ctx); err != nil {
+			return err
+		}
 		setOpset(&tried, v)
 		if _, err := rewrite.Run(ctx, &tried, rewrite.Options{Only: []string{rewrite.Older.Name}, MaxOpset: v}); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -18,6 +19,9 @@ import (
 //
 // Which is better depends on what else is alive, so both layouts are folded.
 
+// blockBytes is about how many bytes a folding takes for a block.
+const blockBytes = 384
+
 // Lay lays a graph out in time and folds it, with parts of operands as windows
 // of their operand or as copies, whichever needs less memory at once; windows if
 // it is the same, since they cost no time.
@@ -26,6 +30,9 @@ func Lay(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_ *
 	lo.Windows = true
 	t, err := liveness.Build(ctx, g, lo)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := ndarray.BudgetOf(ctx).Ask("the folding of blocks", blockBytes*int64(len(t.Vars))); err != nil {
 		return nil, nil, err
 	}
 	f := Fold(ctx, t, o)

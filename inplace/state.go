@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -41,7 +42,7 @@ func State(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_
 		return nil, err
 	}
 	p, ids := f.Problem(g.Name)
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), ndarray.BudgetOf(ctx).Check("the planning problem")); err != nil {
 		return nil, err
 	}
 	offsets := func(s *planner.Solution) ([]int64, []bool, error) {

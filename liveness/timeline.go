@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -91,16 +92,26 @@ type Options struct {
 	Outside func(v *ssa.Value) bool
 }
 
+// valueBytes is about how many bytes a timeline takes for a value outside of loops.
+const valueBytes = 256
+
 // Build lays out the graph, whose types must be inferred, and solves liveness. It fails
 // with the cause of the context if that ends before.
 func Build(ctx context.Context, g *ssa.Graph, o Options) (_ *Timeline, err error) {
 	defer rescue.Into(&err)
 	t := &Timeline{Layout: Layout{Graph: g}}
+	memory := ndarray.BudgetOf(ctx)
+	if err := memory.Ask("the steps of the nodes", valueBytes*int64(g.NumValues())); err != nil {
+		return nil, err
+	}
 	b := newBuilder(ctx, &t.Layout, o, nil)
 	if err := b.main(g); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(t.findRoots(ctx), t.solve(ctx, b.arm)); err != nil {
+	if err := cmp.Or(memory.Check("the steps of loops"), t.findRoots(ctx)); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(t.solve(ctx, b.arm), memory.Check("the live ranges")); err != nil {
 		return nil, err
 	}
 	for _, p := range b.pins {

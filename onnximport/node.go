@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -16,11 +17,19 @@ func (s *scope) node(w *onnxwire.Node) error {
 	if err := s.imp.ctx.Err(); err != nil {
 		return err
 	}
+	if s.imp.nodes%checkedNodes == checkedNodes-1 {
+		if err := ndarray.BudgetOf(s.imp.ctx).Check("the nodes of the graph"); err != nil {
+			return err
+		}
+	}
 	if err := s.buildNode(w); err != nil {
 		return s.atNode(w, err)
 	}
 	return nil
 }
+
+// checkedNodes is after how many nodes memory is measured: a node takes some hundred bytes.
+const checkedNodes = 1024
 
 func (s *scope) buildNode(w *onnxwire.Node) error {
 	if s.imp.nodes++; s.imp.nodes > s.imp.limits.Nodes {

@@ -2,8 +2,10 @@ package ssa
 
 import (
 	"context"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // Clone copies a graph and its bodies. Constants and attribute payloads are
@@ -12,14 +14,33 @@ func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
 	return (&cloner{ctx: context.Background()}).graph(g)
 }
 
-// CloneContext is Clone of a graph that may be large: it ends early, with the error of the context, when that ends.
+// CloneContext is Clone of a graph that may be large: its memory is asked of the context's budget, and it ends early, with the
+// error of the context, when that ends.
 func (g *Graph) CloneContext(ctx context.Context) (copied *Graph, mapping []*Value, err error) {
 	defer rescue.Into(&err)
+	if err := sysmem.BudgetOf(ctx).Ask("a copy of the graph", g.bytes()); err != nil {
+		return nil, nil, err
+	}
 	copied, mapping = (&cloner{ctx: ctx}).graph(g)
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
 	return copied, mapping, nil
+}
+
+// bytes is how many bytes the nodes and values of a graph and of its bodies take, with shapes, without names and constants.
+func (g *Graph) bytes() (sum int64) {
+	const value, node = unsafe.Sizeof(Value{}) + 2*unsafe.Sizeof(g), unsafe.Sizeof(Node{}) + unsafe.Sizeof(g)
+	const operand, result = unsafe.Sizeof(g) + unsafe.Sizeof(Use{}) + unsafe.Sizeof(int32(0)), unsafe.Sizeof(g)
+	g.Walk(func(b *Graph) {
+		for _, v := range b.values {
+			sum += int64(value) + int64(len(v.Type.Shape))*int64(unsafe.Sizeof(Dim{}))
+		}
+		for _, n := range b.Nodes {
+			sum += int64(node) + int64(len(n.In))*int64(operand) + int64(len(n.Out))*int64(result) + int64(len(n.Attrs))*int64(unsafe.Sizeof(Attr{}))
+		}
+	})
+	return sum
 }
 
 // cloner holds the memory that copies are cut from.

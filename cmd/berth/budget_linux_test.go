@@ -100,12 +100,18 @@ const (
 	testLimit  = "--max-memory=256MiB"
 )
 
-// requireWithin checks that no command line took more than the budget and a tenth.
+// requireWithin checks that no command line took more than the budget of the tests and a tenth.
 func requireWithin(t *testing.T, got []measured) {
+	t.Helper()
+	requireBudget(t, got, testBudget)
+}
+
+// requireBudget checks that no command line took more than a budget and a tenth.
+func requireBudget(t *testing.T, got []measured, budget int64) {
 	t.Helper()
 	last := got[0].peak
 	for _, m := range got[1:] {
-		require.Less(t, m.peak, got[0].peak+testBudget*11/10, "after %s, before it were %d; %s", m.name, last, m.text)
+		require.Less(t, m.peak, got[0].peak+budget*11/10, "after %s, before it were %d; %s", m.name, last, m.text)
 		last = m.peak
 	}
 	t.Logf("resident at the start %d MiB, at most %d MiB more", got[0].peak>>20, (last-got[0].peak)>>20)
@@ -166,6 +172,29 @@ func TestBudgetOfBombs(t *testing.T) {
 			assert.Equal(t, exitFailed, got[2].code, got[2].text)
 			assert.Contains(t, got[2].text, "268435456; if the size is right, raise the limit (WithMaxMemory, --max-memory of the command)")
 		})
+	}
+}
+
+// TestBudgetOfManyNodes: what is made of a graph of many nodes is within the budget, or an error, or left out of the description.
+func TestBudgetOfManyNodes(t *testing.T) {
+	var graph strings.Builder
+	graph.WriteString("in %x: float32[1,64] const %w: float32[] = 0.5 %y0 = Relu(%x) ")
+	for i := range 15000 {
+		fmt.Fprintf(&graph, "%%z%d = Add(%%y%d, %%w) %%y%d = Relu(%%z%d) ", i, i, i+1, i)
+	}
+	path := textModel(t, graph.String()+"out %y15000")
+	for _, c := range []struct {
+		megabytes int64
+		code      int
+		said      string
+	}{
+		{32, exitFailed, "is beyond the limit of 32000000"},
+		{128, exitDone, ""},
+	} {
+		got := carryOut(t, [][]string{{"inspect", "builtin:lstm-loop"}, {"inspect", path, fmt.Sprintf("--max-memory=%dMB", c.megabytes)}})[1:] // the first reads the program's code
+		requireBudget(t, got, c.megabytes*1000000)
+		assert.Equal(t, c.code, got[1].code, got[1].text)
+		assert.Contains(t, got[1].text, c.said)
 	}
 }
 

@@ -147,21 +147,32 @@ func (a *app) described(ctx context.Context, model string, m *berth.Model, opts 
 		cancel()
 	}
 	program := <-compiled
-	if full := (*ops.MemoryError)(nil); errors.As(unplanned, &full) || errors.As(program.err, &full) {
+	if lacksMemory(unplanned) || lacksMemory(program.err) {
 		return a.describedInTurn(ctx, model, m, opts)
 	}
 	res.compiled(program.p)
 	return res, err
 }
 
+func lacksMemory(err error) bool {
+	full := (*ops.MemoryError)(nil)
+	return errors.As(err, &full)
+}
+
 // describedInTurn is described with one thing done after the other.
 func (a *app) describedInTurn(ctx context.Context, model string, m *berth.Model, opts []berth.Option) (inspectJSON, error) {
-	res, _, err := a.planned(ctx, model, m, opts)
+	res, unplanned, err := a.planned(ctx, model, m, opts)
 	if err != nil {
 		return res, err
 	}
-	p, _ := m.Compile(ctx, opts...) // a model that can not be run is described without
+	p, uncompiled := m.Compile(ctx, opts...) // a model that can not be run is described without
 	res.compiled(p)
+	if lacksMemory(unplanned) {
+		res.Warnings = append(slices.Clip(res.Warnings), "the memory plan is left out: "+unplanned.Error())
+	}
+	if lacksMemory(uncompiled) {
+		res.Warnings = append(slices.Clip(res.Warnings), "the compiled program is left out: "+uncompiled.Error())
+	}
 	return res, nil
 }
 
@@ -221,9 +232,9 @@ func (a *app) planOf(ctx context.Context, m *berth.Model, opts []berth.Option, f
 }
 
 // unfolded is for a model whose shapes can not be inferred: it is shown as it is, with a warning. Shapes given by flags that
-// do not fit are an error.
+// do not fit are an error, and so is a lack of memory for the graph.
 func (a *app) unfolded(ctx context.Context, m *berth.Model, err error) (*ssa.Graph, []string, error) {
-	if ctx.Err() != nil || len(a.shapes) > 0 || len(a.dims) > 0 || a.data != "" {
+	if ctx.Err() != nil || lacksMemory(err) || len(a.shapes) > 0 || len(a.dims) > 0 || a.data != "" {
 		return nil, nil, err
 	}
 	why := err.Error()

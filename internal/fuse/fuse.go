@@ -115,7 +115,9 @@ type grouped struct {
 
 // search measures the graph without groups, while all of them are made, and accepts as many of them as need no more.
 func (p *pass) search(kept map[int]bool, all int) {
-	p.spare, _ = p.given.Clone()
+	if p.spare, _, p.err = p.given.CloneContext(p.ctx); p.err != nil {
+		return
+	}
 	p.measured = make(chan measure, 1)
 	spare, measured := p.spare, p.measured
 	rescue.Go(func() {
@@ -209,7 +211,9 @@ func (p *pass) rewritten(kept map[int]bool) (out grouped, err error) {
 		return out, err
 	}
 	if p.spare == nil {
-		p.spare, _ = p.given.Clone()
+		if p.spare, _, err = p.given.CloneContext(p.ctx); err != nil {
+			return out, err
+		}
 	}
 	out.g, p.given, p.spare = p.given, p.spare, nil
 	n := 0

@@ -37,9 +37,12 @@ type opsetChoice struct {
 func chooseOpsets(ctx context.Context, m *ssa.Module) (*ssa.Module, *opsetChoice, error) {
 	c := newOpsetChoice(m)
 	for {
-		old := m.Graph
+		old, err := m.Graph, error(nil)
 		if c.anyNewer(m.Graph) {
-			old, _ = m.Graph.Clone()
+			old, _, err = m.Graph.CloneContext(ctx)
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 		raised, err := c.lower(ctx, old)
 		if err != nil {

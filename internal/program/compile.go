@@ -198,7 +198,10 @@ func ForPlan(ctx context.Context, t *liveness.Timeline, offsets []int64, arena i
 			c.scratch.Put(s.Node.ID, s.Node, offsets[s.Scratch])
 		}
 	}
-	var err error
+	err := ndarray.BudgetOf(ctx).Check("the verified plan")
+	if err != nil {
+		return nil, err
+	}
 	if c.p.Main, err = c.block(t.Graph, nil); err != nil {
 		return nil, err
 	}

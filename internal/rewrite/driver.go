@@ -93,7 +93,9 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 			m.Graph.Compact()
 			return report, ctx.Err()
 		}
-		m.Graph, _ = spare.Clone()
+		if m.Graph, _, err = spare.CloneContext(ctx); err != nil {
+			return report, err
+		}
 		opts.Dump.cut(stages)
 	}
 }
