@@ -126,8 +126,8 @@ func (w *warp) atGlobal(a access, lane int, addr uint64) []byte {
 	b := w.block
 	win := b.recent[a.id]
 	if win == nil || !win.holds(addr, a.size) || win.Access&a.mode != a.mode {
-		if win = b.window(addr, a.size, a.mode); win == nil {
-			w.report(OutOfBounds, lane, "%s", b.nearest(addr, a.size))
+		if win = b.window(addr, a); win == nil {
+			w.report(OutOfBounds, lane, "%s", b.nearest(addr, a))
 			return nil
 		}
 		b.recent[a.id] = win
@@ -161,11 +161,11 @@ func (win *window) holds(addr uint64, size int) bool {
 	return at <= uint64(win.Size) && uint64(size) <= uint64(win.Size)-at
 }
 
-// window finds a window that holds an access, if there is one a window that allows it.
-func (b *block) window(addr uint64, size int, mode Access) (found *window) {
+// window finds a window that holds an access and that it may touch, if there is one a window that allows it.
+func (b *block) window(addr uint64, a access) (found *window) {
 	for i := range b.windows {
-		if win := &b.windows[i]; win.holds(addr, size) {
-			if win.Access&mode == mode {
+		if win := &b.windows[i]; win.holds(addr, a.size) && b.mayReach(a.id, win) {
+			if win.Access&a.mode == a.mode {
 				return win
 			}
 			found = win
@@ -174,13 +174,17 @@ func (b *block) window(addr uint64, size int, mode Access) (found *window) {
 	return found
 }
 
-// nearest describes an access outside all windows by the nearest window.
-func (b *block) nearest(addr uint64, size int) string {
-	best, text := uint64(1<<63), ""
+// nearest describes an access outside all windows that it may touch by the nearest of these.
+func (b *block) nearest(addr uint64, a access) string {
+	best, text, other := uint64(1<<63), "", ""
 	for i := range b.windows {
 		win := &b.windows[i]
-		end := win.Base + uint64(win.Size)
+		end := win.end()
 		switch {
+		case !b.mayReach(a.id, win):
+			if win.holds(addr, a.size) {
+				other = fmt.Sprintf(", in window %s, which its address is not computed from", win.Name)
+			}
 		case addr < win.Base && win.Base-addr < best:
 			best, text = win.Base-addr, fmt.Sprintf(", %d before window %s of %d", win.Base-addr, win.Name, win.Size)
 		case addr >= win.Base && addr-win.Base < best:
@@ -191,7 +195,7 @@ func (b *block) nearest(addr uint64, size int) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d bytes at %#x of global memory%s", size, addr, text)
+	return fmt.Sprintf("%d bytes at %#x of global memory%s%s", a.size, addr, text, other)
 }
 
 // atShared checks an access to shared memory, races included.
@@ -229,8 +233,8 @@ type pointer struct {
 	offset   uint64
 }
 
-// pointer compiles [register+offset], [variable+offset] and [number].
-func (o *operation) pointer(i int, a access) pointer {
+// pointer compiles [register+offset], [variable+offset] and [number], and gives the access its number.
+func (o *operation) pointer(i int, a *access) pointer {
 	arg := o.arg(i)
 	p := pointer{register: -1, offset: uint64(arg.Offset)}
 	if arg.Kind != memoryOperand {
@@ -256,6 +260,7 @@ func (o *operation) pointer(i int, a access) pointer {
 	if (a.space == Global || a.space == Generic) && a.size > 0 {
 		o.kernel.globalGrain = min(o.kernel.globalGrain, a.size)
 	}
+	o.noteAccess(&p, a)
 	return p
 }
 
@@ -318,8 +323,7 @@ func (o *operation) transfer(i int, mode Access) (access, Type, []Operand) {
 	if a.size > 16 {
 		o.fail("an access of %d bytes, the most is 16", a.size)
 	}
-	o.kernel.accesses++
-	a.id, a.isConstant = o.kernel.accesses, isConstant
+	a.isConstant = isConstant
 	return a, t, elems
 }
 
@@ -337,9 +341,13 @@ func compileLoad(o *operation) {
 		masks = append(masks, o.register(e, t, true).typ.mask())
 		to = append(to, o.dstOf(e, t, true))
 	}
-	l := &loading{access: a, p: o.pointer(1, a), t: t, to: to, masks: masks}
+	p := o.pointer(1, &a)
+	l := &loading{access: a, p: p, t: t, to: to, masks: masks}
 	l.areWords = size == 4 && !slices.ContainsFunc(masks, func(m uint64) bool { return m > B32.mask() })
 	l.isCommon = a.space == Global || a.space == Shared || a.space == Const || a.space == Param && l.p.register < 0 && l.p.base(nil, nil) < frameParams
+	if a.space == Param && l.isCommon && len(elems) == 1 && size == 8 {
+		o.step.origin = o.kernel.originOf(int64(l.p.base(nil, nil)))
+	}
 	o.step.class = MemoryClass
 	o.step.exec = l.run
 }
@@ -496,7 +504,8 @@ func compileStore(o *operation) {
 	for _, e := range elems {
 		from = append(from, o.srcOf(e, t, true))
 	}
-	x := &storing{access: a, p: o.pointer(0, a), size: t.Size(), from: from}
+	p := o.pointer(0, &a)
+	x := &storing{access: a, p: p, size: t.Size(), from: from}
 	o.step.class = MemoryClass
 	o.step.exec = x.run
 }

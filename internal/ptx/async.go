@@ -52,7 +52,7 @@ func compileFlight(o *operation) {
 	}
 	from := accessTo(Global, size, Read)
 	to := accessTo(Shared, size, Write)
-	target, source := o.pointer(0, to), o.pointer(1, from)
+	target, source := o.pointer(0, &to), o.pointer(1, &from)
 	limit := int32(-1)
 	if len(o.Args) > 3 {
 		o.want(4)

@@ -24,7 +24,7 @@ func compileAtomic(o *operation) {
 			d = o.dst(0, t)
 		}
 	}
-	p := o.pointer(first, a)
+	p := o.pointer(first, &a)
 	b := o.src(first+1, t)
 	c := b
 	if name == "cas" {

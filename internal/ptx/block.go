@@ -23,6 +23,7 @@ type block struct {
 	phase       phase
 	barriers    [16]barrier
 	windows     []window
+	origins     uint64    // of all windows
 	recent      []*window // by access: the window that it was in last
 	globals     []uint64
 	reports     map[place]*Report
@@ -45,7 +46,7 @@ func newBlock(ctx context.Context, g *grid) *block {
 		b.makeShared(size)
 		b.makeWarps()
 	}
-	b.ctx, b.launch, b.windows, b.globals = ctx, g.launch, g.windows, g.globals
+	b.ctx, b.launch, b.windows, b.origins, b.globals = ctx, g.launch, g.windows, g.origins, g.globals
 	b.counts, b.executed, b.reports = Counts{}, [classes]Work{}, nil
 	for _, w := range b.warps {
 		w.place(b.launch)

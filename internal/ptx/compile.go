@@ -106,6 +106,7 @@ func (b *builder) build() error {
 	if !b.fn.reconverge() {
 		return syntaxError(b.source.Line, "the branches of %s are too entangled", b.source.Name)
 	}
+	b.kernel.trace(b.fn)
 	for _, callee := range b.calls {
 		b.fn.localTotal = max(b.fn.localTotal, callee.localTotal)
 	}

@@ -234,6 +234,9 @@ func (o *operation) isVariable(name string) (bool, symbol) {
 // address compiles the address of a variable, plus a number.
 func (o *operation) address(d int32, a Operand, plus uint64) {
 	_, s := o.isVariable(a.Name)
+	if s.space == Global {
+		o.step.origin = o.kernel.originOf(-1 - s.at)
+	}
 	o.step.class = MoveClass
 	o.step.exec = func(w *warp, f *frame, m uint32) {
 		at := f.base(w, s) + uint64(a.Offset) + plus

@@ -76,7 +76,7 @@ func (b *bench) run(kernel string, grid, block [3]int, operands ...any) *Result 
 	for i, o := range operands {
 		var w bytes.Buffer
 		if buf, ok := o.(*buffer); ok {
-			l.Windows = append(l.Windows, Window{Name: string(rune('a' + i)), Base: buf.Base, Size: len(buf.Data), Access: buf.access})
+			l.Windows = append(l.Windows, Window{Name: string(rune('a' + i)), Base: buf.Base, Size: len(buf.Data), Access: buf.access, Arg: int(info.Offsets[i]) + 1})
 			o = buf.Base
 		}
 		require.NoError(b, binary.Write(&w, binary.LittleEndian, o))

@@ -100,6 +100,7 @@ type grid struct {
 	launch  *Launch
 	windows []window
 	shadows []*shadow
+	origins uint64 // of all windows
 	globals []uint64
 	total   int64
 	next    atomic.Int64
@@ -138,6 +139,7 @@ func (g *grid) addGlobals(p *Program) error {
 	}
 	extra, err := own.windows(nil)
 	g.windows = append(g.windows, extra...)
+	g.addOrigins(len(extra))
 	return err
 }
 

@@ -119,6 +119,7 @@ type Window struct {
 	Base   uint64
 	Size   int
 	Access Access
+	Arg    int // one more than where, in the launch's arguments, the address of the window is; 0: addresses of any origin may lie in it
 }
 
 // window is a window with its memory.
@@ -126,6 +127,7 @@ type window struct {
 	Window
 	data, state []byte
 	shadow      *shadow // nil if nothing writes it
+	origin      uint64  // the bit of the parameter or variable that it is of, 0 where there is none
 }
 
 // windows resolves the windows of a launch; none given means every allocation.
@@ -141,7 +143,7 @@ func (m *Memory) windows(list []Window) ([]window, error) {
 		if err != nil {
 			return nil, fmt.Errorf("window %s: %w", w.Name, err)
 		}
-		out = append(out, window{w, a.Data[at : at+w.Size], a.state[at : at+w.Size], nil})
+		out = append(out, window{w, a.Data[at : at+w.Size], a.state[at : at+w.Size], nil, 0})
 	}
 	return out, nil
 }

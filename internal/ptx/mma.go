@@ -172,7 +172,7 @@ func compileMatrixLoad(o *operation) {
 	n := int(count[1] - '0')
 	d := o.fragment(0, n, true)
 	access := accessTo(space, 16, Read)
-	p := o.pointer(1, access)
+	p := o.pointer(1, &access)
 	o.step.class = MemoryClass
 	o.step.exec = func(w *warp, f *frame, m uint32) {
 		if m != allLanes {

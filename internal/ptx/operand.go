@@ -29,9 +29,10 @@ type step struct {
 	readPreds  []int32
 	writes     []int32
 	writePreds []int32
-	flops      int   // floating-point operations per lane
-	target     int32 // of a branch
-	meet       int32 // where diverged lanes meet again
+	origin     uint64 // of the address that it loads or makes: a bit of the kernel's origins
+	flops      int    // floating-point operations per lane
+	target     int32  // of a branch
+	meet       int32  // where diverged lanes meet again
 	targets    []int32
 	index      int32
 	callee     *function

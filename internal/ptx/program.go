@@ -53,6 +53,7 @@ type KernelInfo struct {
 	LocalBytes   int64   // per thread
 	Instructions int     // of the kernel, without the functions it calls
 	MaxThreads   [3]int  // .maxntid, zeros where nothing is declared
+	Untraced     []int   // lines of accesses to global memory whose address is computed from no parameter and no variable
 }
 
 // Info describes a kernel.
@@ -79,6 +80,8 @@ type kernel struct {
 	isOrdered   bool      // blocks run one after another: they meet in atomic operations
 	idle        sync.Pool // blocks to use again
 	accesses    int       // how many loads and stores there are
+	origins     []int64   // what addresses are computed from: parameters by offset, variables as -1, -2 and so on
+	reach       []uint64  // by access: the bits of its address's origins, 0 where none is known
 	specials    []string  // special registers that some function reads
 }
 
@@ -96,6 +99,7 @@ type function struct {
 	localTotal int64    // with the functions it calls
 	names      []string // of value registers
 	predNames  []string
+	pointers   []pointerUse
 }
 
 // memoryRange is a part of a frame's parameter memory.
@@ -112,7 +116,7 @@ func (p *Program) kernel(name string) (*kernel, error) {
 	if f == nil || !f.IsEntry || !f.HasBody {
 		return nil, fmt.Errorf("the module has no kernel %q; it has %q", name, p.Kernels())
 	}
-	c := &compiler{module: p.module, work: &p.work, kernel: &kernel{name: name, functions: map[string]*function{}, sharedGrain: 4, globalGrain: 16}}
+	c := &compiler{module: p.module, work: &p.work, kernel: &kernel{name: name, functions: map[string]*function{}, sharedGrain: 4, globalGrain: 16, reach: make([]uint64, 1)}}
 	if err := c.compile(f); err != nil {
 		return nil, err
 	}

@@ -98,6 +98,7 @@ type Window struct {
 	IsRead    bool
 	IsWritten bool
 	Commutes  bool // it does not matter in which order kernels touch it that say so
+	Arg       int  // one more than where, in Args, its address is; 0: addresses of any origin may lie in it
 }
 
 // Graph is work that is asked for at once.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/sim"
+	"github.com/berth-onnx/berth/internal/ptx"
 	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/internal/tile/tiletest"
 	"github.com/berth-onnx/berth/ndarray"
@@ -38,6 +39,7 @@ func run(t *testing.T, p *tile.Program, in []*ndarray.Array, covered int) ([]*nd
 	if err != nil {
 		return nil, err
 	}
+	requireTraced(t, text)
 	d := sim.New(sim.Options{})
 	m, err := d.Load(text)
 	require.NoError(t, err, text)
@@ -52,6 +54,7 @@ func run(t *testing.T, p *tile.Program, in []*ndarray.Array, covered int) ([]*nd
 		launch.Grid[0], launch.Block[0] = n/l.Dims[len(l.Dims)-1], RowThreads
 	}
 	add := func(w device.Window) {
+		w.Arg = len(launch.Args) + 1
 		launch.Windows = append(launch.Windows, w)
 		launch.Args = binary.LittleEndian.AppendUint64(launch.Args, uint64(w.Base))
 	}
@@ -82,6 +85,17 @@ func run(t *testing.T, p *tile.Program, in []*ndarray.Array, covered int) ([]*nd
 		require.NoError(t, d.CopyOut(out[i].Data, at))
 	}
 	return out, nil
+}
+
+// requireTraced holds that every address is computed from a parameter, so that accesses are held to its operand.
+func requireTraced(t *testing.T, text string) {
+	m, err := ptx.Parse(text)
+	require.NoError(t, err, text)
+	p, err := ptx.Compile(m)
+	require.NoError(t, err, text)
+	info, err := p.Info(Name)
+	require.NoError(t, err)
+	require.Empty(t, info.Untraced, text)
 }
 
 // The element types that operators have no kernel of.

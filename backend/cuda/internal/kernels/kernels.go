@@ -264,12 +264,13 @@ func (a *args) add(name string, v any) error {
 	var value any = v
 	if window.IsRead || window.IsWritten {
 		align, value = 8, uint64(window.Base)
-		if window.Base != 0 {
-			a.windows = append(a.windows, window)
-		}
 	}
 	for len(a.bytes)%align != 0 {
 		a.bytes = append(a.bytes, 0)
+	}
+	if window.Base != 0 {
+		window.Arg = len(a.bytes) + 1
+		a.windows = append(a.windows, window)
 	}
 	var err error
 	a.bytes, err = binary.Append(a.bytes, binary.LittleEndian, value)

@@ -477,3 +477,20 @@ func TestMoves(t *testing.T) {
 		require.ErrorContains(t, err, "grid")
 	})
 }
+
+// TestAddresses: every address of every kernel is computed from a parameter, so that its accesses are held to that operand.
+func TestAddresses(t *testing.T) {
+	for file, names := range entries {
+		text, err := texts[file]()
+		require.NoError(t, err)
+		m, err := ptx.Parse(text)
+		require.NoError(t, err)
+		p, err := ptx.Compile(m)
+		require.NoError(t, err)
+		for _, name := range names {
+			info, err := p.Info(name)
+			require.NoError(t, err)
+			assert.Empty(t, info.Untraced, "lines of %s", name)
+		}
+	}
+}

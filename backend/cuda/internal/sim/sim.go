@@ -285,7 +285,7 @@ func (d *Device) Launch(l *device.Launch) error {
 		if w.IsWritten {
 			access |= ptx.Write
 		}
-		launch.Windows = append(launch.Windows, ptx.Window{Name: w.Name, Base: uint64(w.Base), Size: int(w.Bytes), Access: access})
+		launch.Windows = append(launch.Windows, ptx.Window{Name: w.Name, Base: uint64(w.Base), Size: int(w.Bytes), Access: access, Arg: w.Arg})
 	}
 	ctx := l.Context
 	if ctx == nil {
