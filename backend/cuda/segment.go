@@ -282,12 +282,32 @@ func (a *asking) ask(l *device.Launch) error {
 	return a.device.Launch(l)
 }
 
+// fresh is where values begin with a node, for a device that tells what nobody has written: results and workspace. Of several launches, later ones read
+// the operands that results lie over, so these results are left out.
+func (a *asking) fresh(call *lower.Call, isAlone bool) (list []device.Window) {
+	if _, ok := a.device.(forgetter); !ok {
+		return nil
+	}
+	for i, o := range append(slices.Clone(call.Out), call.Scratch) {
+		isOver := slices.ContainsFunc(call.In, func(in kernels.Operand) bool {
+			return in.Base < o.Base+device.Pointer(o.Bytes) && o.Base < in.Base+device.Pointer(in.Bytes)
+		})
+		if o.Base != 0 && (isAlone || !isOver) {
+			list = append(list, device.Window{Name: fmt.Sprintf("result %d", i), Base: o.Base, Bytes: o.Bytes})
+		}
+	}
+	return list
+}
+
 // launch launches the kernels of a node.
 func (a *asking) launch(w *work, call *lower.Call) error {
 	ctx := a.ctx
-	for _, step := range w.kernel.plan.Steps {
+	for i, step := range w.kernel.plan.Steps {
 		l, err := step(call)
 		if err == nil {
+			if i == 0 {
+				l.Fresh = a.fresh(call, len(w.kernel.plan.Steps) == 1)
+			}
 			err = a.ask(l)
 		}
 		if lost := (*device.DeviceLostError)(nil); errors.As(err, &lost) {

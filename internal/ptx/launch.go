@@ -16,6 +16,7 @@ type Launch struct {
 	DynamicShared int      // bytes
 	Args          []byte   // the buffer of arguments, see [KernelInfo]
 	Windows       []Window // what the kernel may touch; nil: every allocation
+	Fresh         []Window // memory in which values begin: what stands there is another's, but for operands until the launch ends
 	Threads       int      // of the host; 0: as many as there are
 	MaxSteps      int64    // instructions of warps that a block may execute; 0: two to the power of 32
 }
@@ -60,9 +61,17 @@ func (p *Program) Launch(ctx context.Context, mem *Memory, l Launch) (*Result, e
 	if err := g.addGlobals(p); err != nil {
 		return nil, err
 	}
+	if len(l.Fresh) > 0 {
+		if g.fresh, err = mem.windows(l.Fresh); err != nil {
+			return nil, fmt.Errorf("launch of %s: %w", l.Kernel, err)
+		}
+	}
 	g.addShadows()
 	defer g.leaveShadows()
-	return g.run(ctx)
+	g.forget()
+	r, err := g.run(ctx)
+	g.forgetRest()
+	return r, err
 }
 
 func (l *Launch) check(k *kernel) error {
@@ -99,6 +108,7 @@ type grid struct {
 	kernel  *kernel
 	launch  *Launch
 	windows []window
+	fresh   []window
 	shadows []*shadow
 	origins uint64 // of all windows
 	globals []uint64

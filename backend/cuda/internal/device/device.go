@@ -88,6 +88,7 @@ type Launch struct {
 	Args        []byte          // the arguments one after another, each at a multiple of its size
 	Context     context.Context // ends a kernel early where that is possible; nil: none does; a graph has its own
 	Windows     []Window        // the memory that the kernel touches; what lies outside is an error where that is checked
+	Fresh       []Window        // where values begin with the launch: what it leaves out there has none, where that is checked
 }
 
 // Window is a range of memory that a kernel may touch.

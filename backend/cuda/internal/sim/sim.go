@@ -287,6 +287,9 @@ func (d *Device) Launch(l *device.Launch) error {
 		}
 		launch.Windows = append(launch.Windows, ptx.Window{Name: w.Name, Base: uint64(w.Base), Size: int(w.Bytes), Access: access, Arg: w.Arg})
 	}
+	for _, w := range l.Fresh {
+		launch.Fresh = append(launch.Fresh, ptx.Window{Name: w.Name, Base: uint64(w.Base), Size: int(w.Bytes)})
+	}
 	ctx := l.Context
 	if ctx == nil {
 		ctx = context.Background()
