@@ -94,6 +94,10 @@ func (w *warp) settle(a access, lane int, addr uint64, space Space, state []byte
 		}
 	}
 	if a.isWrite {
+		if i := slices.Index(state, isFlying); i >= 0 {
+			w.report(Race, lane, "the copy to byte %d of the %d at %#x of %s memory has not been waited for", i, a.size, addr, space)
+			return false
+		}
 		for i := range state {
 			state[i] = isWritten
 		}
@@ -283,7 +287,7 @@ func (p *pointer) of(base uint64, f *frame, lane int) uint64 {
 // vectorOf takes .v2 or .v4, and lists an operand's elements.
 func (o *operation) vectorOf(i int) []Operand {
 	n := 1
-	if v := o.one("v2", "v4", "v8"); v != "" {
+	if v := o.one("v2", "v4"); v != "" {
 		n = int(v[1] - '0')
 	}
 	a := o.arg(i)
@@ -323,11 +327,13 @@ func (o *operation) transfer(i int, mode Access) (access, Type, []Operand) {
 	if a.size > 16 {
 		o.fail("an access of %d bytes, the most is 16", a.size)
 	}
-	a.isConstant = isConstant
+	if a.isConstant = isConstant; isConstant && (mode != Read || space != Global) {
+		o.fail(".nc is of ld.global alone")
+	}
 	return a, t, elems
 }
 
-// compileLoad compiles ld and ldu.
+// compileLoad compiles ld.
 func compileLoad(o *operation) {
 	a, t, elems := o.transfer(0, Read)
 	size := t.Size()

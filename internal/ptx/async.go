@@ -1,5 +1,7 @@
 package ptx
 
+import "slices"
+
 // Asynchronous copies from global to shared memory: cp.async. The copy happens, at the latest, when it is waited for, and here not
 // earlier; until then its target counts as memory that nobody has written. Every lane has its own sequence of groups.
 
@@ -29,6 +31,9 @@ func compileCopy(o *operation) {
 	case o.flag("wait_group"):
 		o.want(1)
 		most := int(o.arg(0).Bits)
+		if o.arg(0).Kind != integerOperand || most < 0 {
+			o.fail("the number of groups is no constant")
+		}
 		o.step.exec = func(w *warp, _ *frame, m uint32) {
 			w.land(m, func(c *flight) bool { return c.group < w.groups[c.lane]-most })
 		}
@@ -42,11 +47,13 @@ func compileCopy(o *operation) {
 
 // compileFlight compiles the copy itself: [shared], [global], size, and perhaps how many of the bytes are read; the rest is zeros.
 func compileFlight(o *operation) {
+	isGlobalAlone := slices.Contains(o.mods, "cg")
 	o.hints()
-	o.flag("shared")
-	o.flag("global")
+	if !o.flag("shared") || !o.flag("global") {
+		o.fail("copies are executed from global to shared memory")
+	}
 	size := int(o.arg(2).Bits)
-	if size != 4 && size != 8 && size != 16 {
+	if size != 4 && size != 8 && size != 16 || isGlobalAlone && size != 16 {
 		o.fail("copies of %d bytes", size)
 		size = 16
 	}

@@ -2,7 +2,8 @@ package ptx
 
 import "math/bits"
 
-// Operations among the lanes of a warp: shuffles, votes, matches, reductions. Every lane that the member mask names must take part.
+// Operations among the lanes of a warp: shuffles, votes, matches, reductions. Every lane that the member mask names must take part. What
+// activemask gives depends on the GPU, and is not executed.
 
 // named checks that the lanes taking part are those that their member masks name.
 func (w *warp) named(f *frame, members int32, m uint32) bool {
@@ -175,15 +176,6 @@ func compileRedux(o *operation) {
 		}
 		f.broadcast(d, sum, m)
 	}
-}
-
-// compileActiveMask compiles activemask.
-func compileActiveMask(o *operation) {
-	o.flag("b32")
-	o.want(1)
-	d := o.dst(0, B32)
-	o.step.class = CollectiveClass
-	o.step.exec = func(_ *warp, f *frame, m uint32) { f.broadcast(d, uint64(m), m) }
 }
 
 // lanesOf counts the lanes of a mask.

@@ -15,9 +15,14 @@ type compiler struct {
 	shared  map[*Variable]int64
 	constAt map[*Variable]int64
 	params  map[*Variable]int64 // of the entry, in the buffer of arguments
+	version int                 // of the module: 81 for 8.1
+	target  int                 // 70 for sm_70
 }
 
 func (c *compiler) compile(entry *Function) error {
+	if err := c.readTarget(); err != nil {
+		return err
+	}
 	functions, err := c.module.reachable(entry)
 	if err != nil {
 		return err
@@ -296,6 +301,7 @@ func (b *builder) instruction(i *Instruction) error {
 		o.step.guard, o.step.guardNegated = s.index, i.IsNegated
 	}
 	compile(o)
+	o.isThere()
 	if o.err != nil {
 		return o.err
 	}

@@ -163,6 +163,9 @@ func compileBarrier(o *operation) {
 		use.operand = o.pred(len(o.Args) - 1)
 		rest--
 	}
+	if what == "arrive" && rest == 0 {
+		o.fail("the number of threads is missing")
+	}
 	if rest == 1 {
 		use.count = o.src(operands, U32)
 	} else if rest != 0 {

@@ -97,8 +97,8 @@ func (l *Launch) check(k *kernel) error {
 	if int64(len(l.Args)) != k.info.ArgBytes {
 		return fmt.Errorf("%d bytes of arguments are given, the kernel has %d", len(l.Args), k.info.ArgBytes)
 	}
-	if shared := k.info.SharedBytes + int64(l.DynamicShared); l.DynamicShared < 0 || shared > mostShared {
-		return fmt.Errorf("%d bytes of shared memory, the most is %d", shared, mostShared)
+	if shared := k.info.SharedBytes + int64(l.DynamicShared); l.DynamicShared < 0 || shared > k.mostShared {
+		return fmt.Errorf("%d bytes of shared memory, the most is %d", shared, k.mostShared)
 	}
 	return nil
 }

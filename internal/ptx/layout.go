@@ -17,9 +17,8 @@ const gap = 64
 
 // The most a kernel may ask for.
 const (
-	mostShared = 228 << 10 // per block, of the largest GPU
-	mostLocal  = 512 << 10 // per thread
-	mostConst  = 64 << 10
+	mostLocal = 512 << 10 // per thread
+	mostConst = 64 << 10
 
 	mostGlobals = 256 << 20 // of the variables of a module
 	mostBlocks  = 2 << 30   // of the host, for the blocks that run at a time
@@ -51,8 +50,8 @@ func (c *compiler) laySharedOut(functions []*Function) error {
 	c.shared = map[*Variable]int64{}
 	for _, v := range vars {
 		size, ok := v.Size()
-		if !ok || k.info.SharedBytes+size > mostShared {
-			return syntaxError(v.Line, "%s needs more than %d bytes of shared memory", v.Name, mostShared)
+		if !ok || k.info.SharedBytes+size > mostStatic {
+			return syntaxError(v.Line, "%s needs more than %d bytes of shared memory, with the variables before it", v.Name, mostStatic)
 		}
 		start := alignUp(at, max(v.alignment(), 4))
 		k.sharedState = fill(k.sharedState, start, isGap)
@@ -64,7 +63,7 @@ func (c *compiler) laySharedOut(functions []*Function) error {
 	if len(vars) > 0 {
 		k.sharedState = fill(k.sharedState, at, isGap)
 	}
-	k.dynamicAt = alignUp(at, 128)
+	k.mostShared, k.dynamicAt = c.mostShared(), alignUp(at, 128)
 	for _, v := range dynamic {
 		c.shared[v] = k.dynamicAt
 	}

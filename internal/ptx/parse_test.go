@@ -51,7 +51,7 @@ func TestSyntaxErrors(t *testing.T) {
 		{"add.f32 %f1, %f1, 1;", "line 12: add.f32: an integer is given where .f32 is expected"},
 		{"call (r), nothing, ();", `line 12: the function "nothing" has no body in this module`},
 		{"cvt.f32.f64 %f1, %x1;", "a direction of rounding is missing"},
-		{".shared .b8 big[999999999];", "line 12: big needs more than 233472 bytes of shared memory"},
+		{".shared .b8 big[999999999];", "line 12: big needs more than 49152 bytes of shared memory"},
 		{".local .b8 big[999999999];", "line 12: big needs more than 524288 bytes of local memory"},
 		{"wmma.load.a.sync %r1;", "line 12: the operation wmma.load.a.sync is not executed here"},
 		{"mov.u32 %r1, 0f3F;", `line 12: "0f3F" is no float of 32 bits`},
@@ -89,7 +89,7 @@ func TestSyntaxErrors(t *testing.T) {
 // seeds are texts that parse, compile and run.
 func seeds(t testing.TB) []string {
 	out := []string{small(exchange), small("setp.lt.u32 %p1, %r1, 11; bar.red.popc.u32 %r9, 0, %p1; vote.sync.ballot.b32 %r9, %p1, -1; match.any.sync.b32 %r9, %r4, -1;"),
-		small("cp.async.ca.shared.global [%r3], [%x2], 4; cp.async.commit_group; cp.async.wait_group 0; redux.sync.add.u32 %r9, %r1, -1; activemask.b32 %r8;"),
+		small("cp.async.ca.shared.global [%r3], [%x2], 4; cp.async.commit_group; cp.async.wait_group 0; redux.sync.add.u32 %r9, %r1, -1;"),
 		small("T: .branchtargets A, B; and.b32 %r4, %r1, 1; brx.idx %r4, T; A: mov.u32 %r9, 10; B: atom.shared.cas.b32 %r9, [%r3], %r1, 9; red.shared.add.u32 [%r3], %r1;"),
 		small("st.shared.v4.b32 [%r3], {%r4, %r5, %r6, %r9}; ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r10, %r11}, [%r3]; shfl.sync.up.b32 %r9|%p1, %r1, 3, 0, -1;"),
 		kernelOf("prmt.b32 %d, %a, %b, %c;", B32, B32), matrixKernel("m16n8k16.row.col.f32.f16.f16.f32", 4, 2, 4)}

@@ -74,6 +74,7 @@ type kernel struct {
 	sharedState []byte // of each byte of shared memory when a block begins: free for use, or between variables
 	sharedGrain int    // bytes of a cell of the race detector
 	globalGrain int    // bytes of a cell of its shadows of global memory
+	mostShared  int64  // bytes that a block may have
 	dynamicAt   int64  // where dynamic shared memory begins
 	constants   []byte // constant memory
 	globals     []*Variable

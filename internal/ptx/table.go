@@ -16,11 +16,11 @@ func init() {
 		"sin": compileFunction, "cos": compileFunction, "tanh": compileFunction, "copysign": compileCopySign, "testp": compileTest,
 		"setp": compileSetp, "set": compileSet, "selp": compileSelp, "slct": compileSlct,
 		"cvt": compileConvert, "cvta": compileConvertAddress, "isspacep": compileIsSpace, "mov": compileMove,
-		"ld": compileLoad, "ldu": compileLoad, "st": compileStore, "atom": compileAtomic, "red": compileAtomic,
+		"ld": compileLoad, "st": compileStore, "atom": compileAtomic, "red": compileAtomic,
 		"prefetch": compilePrefetch, "prefetchu": compilePrefetch, "membar": compilePrefetch, "fence": compilePrefetch, "nanosleep": compilePrefetch,
 		"bra": compileBranch, "brx": compileTable, "call": compileCall, "ret": compileRet, "exit": compileRet, "trap": compileTrap,
 		"bar": compileBarrier, "barrier": compileBarrier, "shfl": compileShuffle, "vote": compileVote, "match": compileMatch,
-		"redux": compileRedux, "activemask": compileActiveMask,
-		"mma": compileMatrixProduct, "ldmatrix": compileMatrixLoad, "cp": compileCopy,
+		"redux": compileRedux,
+		"mma":   compileMatrixProduct, "ldmatrix": compileMatrixLoad, "cp": compileCopy,
 	}
 }
