@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -13,7 +14,7 @@ import (
 // The interpreter computes one instruction after the other over whole tensors, one element
 // after the other, by the formulas of the standard in float64 or int64. It shares nothing with
 // the kernels of package cpu. A result is rounded to its element type; half types are rounded
-// to float32 before.
+// to float32 before, but by a Cast.
 
 // Interpret computes the results of a program; operands broadcast. Its memory is asked of the context's budget.
 func (p *Program) Interpret(ctx context.Context, in []*ndarray.Array) ([]*ndarray.Array, error) {
@@ -230,6 +231,8 @@ func (c *cell) cast() {
 		c.setBool(c.float(0) != 0)
 	case to == ndarray.Bool:
 		c.setBool(c.int(0) != 0)
+	case to == ndarray.Float16 || to == ndarray.BFloat16: // rounded once
+		c.out.SetFloat(c.i, float64(kit.OddFloat32(c.float(0))))
 	case from.IsFloat() && to.IsFloat():
 		c.out.SetFloat(c.i, c.float(0))
 	case from.IsFloat():

@@ -2,7 +2,6 @@ package elementwise
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -165,26 +164,10 @@ func (how conversion) put(out *ndarray.Array, i int, v float64) {
 	case ndarray.Float32, ndarray.Float64:
 		out.SetFloat(i, v)
 	case ndarray.Float16, ndarray.BFloat16:
-		out.SetFloat(i, float64(oddFloat32(v)))
+		out.SetFloat(i, float64(kit.OddFloat32(v)))
 	case ndarray.Float8E8M0:
-		out.Data[i] = ndarray.F32ToE8M0(oddFloat32(v), how.mode, how.saturate)
+		out.Data[i] = ndarray.F32ToE8M0(kit.OddFloat32(v), how.mode, how.saturate)
 	default:
-		out.Data[i] = ndarray.F32ToF8(dt, oddFloat32(v), how.saturate)
+		out.Data[i] = ndarray.F32ToF8(dt, kit.OddFloat32(v), how.saturate)
 	}
-}
-
-// oddFloat32 rounds to float32 "to odd": an inexact result gets an odd last bit,
-// so that rounding it again to a narrower type gives what rounding v directly
-// would. Source: S. Boldo, G. Melquiond, "Emulation of a FMA and correctly
-// rounded sums: proved algorithms using rounding to odd", 2008.
-func oddFloat32(v float64) float32 {
-	f := float32(v)
-	if float64(f) == v || v != v || math.IsInf(v, 0) {
-		return f
-	}
-	bits := math.Float32bits(f)
-	if math.Abs(float64(f)) > math.Abs(v) {
-		bits-- // towards zero; from infinity to the largest finite value
-	}
-	return math.Float32frombits(bits | 1)
 }

@@ -74,3 +74,19 @@ func Reflected(v, lo, hi float64) float64 {
 	d := math.Mod(math.Abs(v-lo), 2*span)
 	return lo + min(d, 2*span-d)
 }
+
+// OddFloat32 rounds to float32 "to odd": an inexact result gets an odd last bit,
+// so that rounding it again to a narrower type gives what rounding v directly
+// would. Source: S. Boldo, G. Melquiond, "Emulation of a FMA and correctly
+// rounded sums: proved algorithms using rounding to odd", 2008.
+func OddFloat32(v float64) float32 {
+	f := float32(v)
+	if float64(f) == v || v != v || math.IsInf(v, 0) {
+		return f
+	}
+	bits := math.Float32bits(f)
+	if math.Abs(float64(f)) > math.Abs(v) {
+		bits-- // towards zero; from infinity to the largest finite value
+	}
+	return math.Float32frombits(bits | 1)
+}

@@ -19,10 +19,13 @@ import (
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/sim"
+	_ "github.com/berth-onnx/berth/internal/ops/elementwise"
 	"github.com/berth-onnx/berth/internal/ptx"
 	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/internal/tile/tiletest"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // run emits a program and runs it on the interpreter of PTX, in windows of the operands' very size. covered is the result that lies
@@ -266,5 +269,51 @@ func TestGolden(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, string(want), text)
 		assert.Equal(t, c.calls, strings.Count(text, ".func"), "a function that is not called is there")
+	}
+}
+
+// TestCastsToHalves compares casts to 16-bit floats with those of the operator's reference kernel, bit by bit: values in the middle of two
+// results and next to it, where a result that is first rounded to float32 is another; subnormal results, overflow, large integers.
+func TestCastsToHalves(t *testing.T) {
+	var values []float64
+	for _, to := range []struct{ bits, lowest, highest int }{{10, -24, 15}, {7, -133, 127}} { // float16, bfloat16
+		for _, exponent := range []int{to.lowest - 2, to.lowest - 1, to.lowest, to.lowest + 1, to.lowest + to.bits, -1, 0, 3, 12, to.highest - 1, to.highest} {
+			half := math.Ldexp(1, max(exponent-to.bits-1, to.lowest-1))
+			for _, at := range []float64{math.Ldexp(1, exponent), math.Ldexp(2, exponent) - 2*half, math.Ldexp(1.5, exponent)} {
+				for _, middle := range []float64{at, at + half, at - half, at + 3*half} {
+					for _, beside := range []float64{0, 0x1p-52, -0x1p-52, 0x1p-30, -0x1p-30, 0x1p-20} {
+						values = append(values, middle*(1+beside), -middle*(1+beside))
+					}
+				}
+			}
+		}
+	}
+	values = append(values, 0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.MaxFloat64, math.SmallestNonzeroFloat64, math.MaxFloat32, 65519.999, 65520, 1<<24+1,
+		1<<31-1, 1<<32-1, 0x1p62+0x1p54+1, 0x1p62+0x1p54-1024, 0x1p63-1024)
+	for _, from := range []ndarray.DType{ndarray.Float32, ndarray.Float64, ndarray.Int16, ndarray.Int32, ndarray.Uint32, ndarray.Int64, ndarray.Uint64} {
+		x := ndarray.Must(from, len(values))
+		for i, v := range values {
+			if !from.IsFloat() && math.Abs(v) >= 0x1p63 {
+				v = 0
+			}
+			x.SetFloat(i, v)
+		}
+		for _, to := range []ndarray.DType{ndarray.Float16, ndarray.BFloat16} {
+			g, err := ssa.ParseGraph(fmt.Sprintf("graph \"g\" {\nin %%x: %s[%d]\n%%y = Cast(%%x) [to=%d]\nout %%y\n}", from, x.Len(), to))
+			require.NoError(t, err)
+			want, err := ops.Interpret(t.Context(), g, []ndarray.Value{x}, nil)
+			require.NoError(t, err)
+			p := &tile.Program{Operands: []ndarray.DType{from}, Instrs: []tile.Instr{{Op: "Cast", DType: to, Args: []tile.Ref{0}}}, Results: []tile.Result{{Value: 1}}}
+			require.NoError(t, p.Check())
+			grouped, err := p.Interpret(t.Context(), []*ndarray.Array{x})
+			require.NoError(t, err)
+			got, err := run(t, p, []*ndarray.Array{x}, -1)
+			require.NoError(t, err)
+			for i := range x.Len() {
+				bits := ndarray.Slice[uint16](want[0].(*ndarray.Array))[i]
+				assert.Equal(t, bits, ndarray.Slice[uint16](got[0])[i], "%s %v to %s", from, x.Float(i), to)
+				assert.Equal(t, bits, ndarray.Slice[uint16](grouped[0])[i], "%s %v to %s in a group of the host", from, x.Float(i), to)
+			}
+		}
 	}
 }

@@ -216,6 +216,20 @@ func (w *writer) double(x *tile.Instr, k kind, args []string) (string, error) {
 	return "", unsupported("%s of float64", x.Op)
 }
 
+// oddly is a value as a float32 that is rounded to odd: it gives, when it is rounded to 16 bits, what the value gives at once, as
+// [kit.OddFloat32] explains.
+func (w *writer) oddly(k kind, v string) string {
+	if k.typ != "f64" {
+		v = w.result(kinds[ndarray.Float64], "cvt.rn.f64."+k.typ, v)
+	}
+	single := kinds[ndarray.Float32]
+	cut := w.result(single, "cvt.rz.f32.f64", v)
+	p := w.register("p")
+	w.emit("setp.neu.f64", p, w.result(kinds[ndarray.Float64], "cvt.f64.f32", cut), v)
+	odd := w.result(kinds[ndarray.Int32], "or.b32", w.result(kinds[ndarray.Int32], "mov.b32", cut), "1")
+	return w.result(single, "selp.b32", odd, cut, p)
+}
+
 // cast converts. A float on its way to an integer is cut off and saturated at int64, or above at uint64; a narrower one takes the low bits.
 func (w *writer) cast(from, to ndarray.DType, v string) string {
 	a, b := kinds[from], kinds[to]
@@ -230,6 +244,8 @@ func (w *writer) cast(from, to ndarray.DType, v string) string {
 		return w.truth(p)
 	case a.class == b.class:
 		return v
+	case b.memory == "b16" && a.size > 2:
+		return w.oddly(a, v)
 	case isFloat && b.typ == "f64":
 		return w.result(b, "cvt.f64.f32", v)
 	case a.typ == "f64" && b.typ == "f32":
