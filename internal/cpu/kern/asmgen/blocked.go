@@ -128,6 +128,11 @@ func (d *direct) tap() {
 	}
 	const unrolled = 4
 	n := d.GP64()
+	if !d.isa.zmm { // the pixels of the next piece of the row, which lie in as many places as there are blocks
+		for line := 0; line < d.t*d.bytes(); line += 64 {
+			d.PREFETCHT0(at(d.base[0], d.t*d.bytes()+line))
+		}
+	}
 	d.MOVQ(operand.I32(d.isa.w/unrolled), n)
 	d.count("channels", n, func() {
 		d.channels(unrolled)

@@ -191,12 +191,16 @@ func (d *directConv) taskAt(i int) directTask {
 // args are the arguments that all kernel calls of a task share, without the epilogue.
 func (d *directConv) args(weights *gemm.PackedView, k *directTask) simd.DirectArgs {
 	c, s := d.geometry, &d.s
-	return simd.DirectArgs{
+	a := simd.DirectArgs{
 		W: unsafe.Pointer(weights.At((k.group*d.pairs() + k.pair) * d.pairLen())), Ic: d.perGroup, Kh: s.Kernel[1], Kw: s.Kernel[2],
 		Plane: 4 * d.pad.size(), Row: 4 * d.width * d.pad.pCols * s.Dilation[1],
 		Tap: 4 * d.width * s.Dilation[2], Pixel: 4 * d.width * s.Stride[2],
 		Lo: c.lo, Hi: c.hi,
 	}
+	if c.taps == 1 { // planes are the taps of one row: the innermost loop of the kernel
+		a.Ic, a.Kw, a.Tap = 1, a.Ic, a.Plane
+	}
+	return a
 }
 
 // compute runs the kernels of a task over an image with its padding; tile, and res unless

@@ -21,7 +21,8 @@ kh:
 	MOVQ 56(AX), R9
 
 kw:
-	MOVQ $+2, R10
+	PREFETCHT0 32(R8)
+	MOVQ       $+2, R10
 
 channels:
 	VMOVUPS      (CX), Y1
@@ -162,7 +163,8 @@ kh:
 	MOVQ 56(AX), R9
 
 kw:
-	MOVQ $+2, R10
+	PREFETCHT0 32(R8)
+	MOVQ       $+2, R10
 
 channels:
 	VMOVUPS      (CX), Y2
@@ -330,7 +332,8 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 64(R9)
+	MOVQ       $+2, R11
 
 channels:
 	VMOVUPS      (DX), Y2
@@ -494,7 +497,8 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 64(R9)
+	MOVQ       $+2, R11
 
 channels:
 	VMOVUPS      (DX), Y4
@@ -700,7 +704,9 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 96(R9)
+	PREFETCHT0 160(R9)
+	MOVQ       $+2, R11
 
 channels:
 	VMOVUPS      (DX), Y3
@@ -887,7 +893,9 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 96(R9)
+	PREFETCHT0 160(R9)
+	MOVQ       $+2, R11
 
 channels:
 	VMOVUPS      (DX), Y6
@@ -1131,7 +1139,9 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 128(R9)
+	PREFETCHT0 192(R9)
+	MOVQ       $+2, R11
 
 channels:
 	LEAQ         (R9)(CX*2), R12
@@ -1345,7 +1355,9 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 128(R9)
+	PREFETCHT0 192(R9)
+	MOVQ       $+2, R11
 
 channels:
 	LEAQ         (R9)(CX*2), R12
@@ -1631,7 +1643,10 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 160(R9)
+	PREFETCHT0 224(R9)
+	PREFETCHT0 288(R9)
+	MOVQ       $+2, R11
 
 channels:
 	LEAQ         (R9)(CX*2), R12
@@ -1868,7 +1883,10 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 160(R9)
+	PREFETCHT0 224(R9)
+	PREFETCHT0 288(R9)
+	MOVQ       $+2, R11
 
 channels:
 	LEAQ         (R9)(CX*2), R12
@@ -2192,7 +2210,10 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 192(R9)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 320(R9)
+	MOVQ       $+2, R11
 
 channels:
 	LEAQ         (R9)(CX*2), R12
@@ -2452,7 +2473,10 @@ kh:
 	MOVQ 56(AX), R10
 
 kw:
-	MOVQ $+2, R11
+	PREFETCHT0 192(R9)
+	PREFETCHT0 256(R9)
+	PREFETCHT0 320(R9)
+	MOVQ       $+2, R11
 
 channels:
 	LEAQ         (R9)(CX*2), R12
