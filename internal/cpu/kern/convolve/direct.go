@@ -35,6 +35,7 @@ type directConv struct {
 	perGroup  int        // those of a group
 	width     int        // floats of an input pixel in a plane
 	rowLen    int        // output pixels of a row
+	step      [2]int     // input rows and pixels from one output to the next
 	rows      int        // output rows
 	cuts      gemm.Split // pieces of a row
 	perTask   int        // rows of a task (pieces, if flat)
@@ -49,21 +50,32 @@ func newDirectConv(g *geometry) *directConv {
 	if s.InBlocked {
 		d.width, d.inPlanes, d.perGroup = d.b, s.Groups*d.inBlocks, d.inBlocks
 	}
+	d.step = [2]int{s.Stride[1], s.Stride[2]}
 	d.pad = paddedCopy{
-		rows: s.In[1], cols: s.In[2], top: s.PadBegin[1], left: s.PadBegin[2], width: d.width,
+		rows: s.In[1], cols: s.In[2], top: s.PadBegin[1], left: s.PadBegin[2], width: d.width, step: [2]int{1, 1},
 		pRows: (g.out[1]-1)*s.Stride[1] + (s.Kernel[1]-1)*s.Dilation[1] + 1,
 		pCols: (g.out[2]-1)*s.Stride[2] + (s.Kernel[2]-1)*s.Dilation[2] + 1,
+	}
+	if d.skipsPixels() {
+		d.pad.step, d.step = d.step, [2]int{1, 1}
+		d.pad.pRows, d.pad.pCols = g.out[1], g.out[2]
 	}
 	if !d.pad.needed() { // read in place, rows as they are
 		d.pad.pRows, d.pad.pCols = s.In[1], s.In[2]
 	}
 	d.rows, d.rowLen = g.out[1], g.out[2]
-	if g.taps == 1 && s.Stride == [3]int{1, 1, 1} && !d.pad.needed() {
+	if g.taps == 1 && d.step == [2]int{1, 1} && d.pad.pRows*d.pad.pCols == g.outN {
 		d.flat, d.rows, d.rowLen = true, 1, g.outN
 	}
 	d.cuts = gemm.NewSplit(d.rowLen, d.t.Mr)
 	d.cut()
 	return d
+}
+
+// skipsPixels reports whether the pixels that a pointwise convolution with strides reads are copied: the image is one row
+// then, of whole pieces, and one output block after the other reads no others.
+func (d *directConv) skipsPixels() bool {
+	return d.t.Level == machine.LevelAVX2 && d.taps == 1 && d.s.InBlocked && d.step != [2]int{1, 1}
 }
 
 // cut divides rows (or, of a flat image, pieces of the one row) over tasks.
@@ -97,7 +109,7 @@ func (d *directConv) cachedUnits(unit int) int {
 	if d.t.Level != machine.LevelAVX2 {
 		return 0
 	}
-	return max(least, cached/max(1, unit*d.icg*d.s.Stride[1]*d.s.Stride[2]))
+	return max(least, cached/max(1, unit*d.icg*d.step[0]*d.step[1]))
 }
 
 // allPairs is the number of pairs of output blocks of all groups.
@@ -194,7 +206,7 @@ func (d *directConv) args(weights *gemm.PackedView, k *directTask) simd.DirectAr
 	a := simd.DirectArgs{
 		W: unsafe.Pointer(weights.At((k.group*d.pairs() + k.pair) * d.pairLen())), Ic: d.perGroup, Kh: s.Kernel[1], Kw: s.Kernel[2],
 		Plane: 4 * d.pad.size(), Row: 4 * d.width * d.pad.pCols * s.Dilation[1],
-		Tap: 4 * d.width * s.Dilation[2], Pixel: 4 * d.width * s.Stride[2],
+		Tap: 4 * d.width * s.Dilation[2], Pixel: 4 * d.width * d.step[1],
 		Lo: c.lo, Hi: c.hi,
 	}
 	if c.taps == 1 { // planes are the taps of one row: the innermost loop of the kernel
@@ -207,7 +219,6 @@ func (d *directConv) args(weights *gemm.PackedView, k *directTask) simd.DirectAr
 // it is nil, begin at the first pixel of the task. With kernels so large that a row takes long
 // it looks for the end of the run before every call.
 func (d *directConv) compute(r *convRun, a *simd.DirectArgs, k *directTask, tile, res []float32) {
-	s := &d.s
 	in := r.in[k.group*d.perGroup*d.pad.size():]
 	const long = 1 << 24 // multiplications, about a millisecond
 	isLong := d.rowLen*d.icg*d.taps > long/(2*d.b)
@@ -216,13 +227,13 @@ func (d *directConv) compute(r *convRun, a *simd.DirectArgs, k *directTask, tile
 			return
 		}
 		x, n := d.cuts.Part(q)
-		a.In = machine.Ptr(in, (row*s.Stride[1]*d.pad.pCols+x*s.Stride[2])*d.width)
+		a.In = machine.Ptr(in, (row*d.step[0]*d.pad.pCols+x*d.step[1])*d.width)
 		at := (row*d.rowLen + x - k.pixel) * d.b
 		a.Out = machine.Ptr(tile, at)
 		if res != nil {
 			a.Res = machine.Ptr(res, at)
 		}
-		d.t.Direct(n, k.blocks, !s.InBlocked, a)
+		d.t.Direct(n, k.blocks, !d.s.InBlocked, a)
 	}
 	for u := k.u0; u < k.u1; u++ {
 		if d.flat {
@@ -345,12 +356,13 @@ func (d *directConv) throughTile(r *convRun, a *simd.DirectArgs, k *directTask, 
 }
 
 // paddedCopy writes planes of rows × cols pixels of some floats each into larger planes of
-// zeros.
+// zeros, or only every few rows and pixels of them.
 type paddedCopy struct {
-	rows, cols   int // of the source
-	pRows, pCols int // of the destination
-	top, left    int // where the source's first pixel goes
-	width        int // floats of a pixel
+	rows, cols   int    // of the source
+	pRows, pCols int    // of the destination
+	top, left    int    // where the source's first pixel goes
+	width        int    // floats of a pixel
+	step         [2]int // rows and pixels of the source from one that is copied to the next
 }
 
 // plane copies one plane. What lies outside of the destination is dropped.
@@ -359,9 +371,13 @@ func (p *paddedCopy) plane(dst, src []float32) {
 	n := max(0, min(p.cols, p.pCols-p.left)) * p.width
 	for y := range p.pRows {
 		row := dst[y*line:][:line]
-		from := y - p.top
+		from := y*p.step[0] - p.top
 		if from < 0 || from >= p.rows {
 			clear(row)
+			continue
+		}
+		if p.step[1] != 1 {
+			p.skip(row, src[from*p.cols*p.width:][:p.cols*p.width])
 			continue
 		}
 		clear(row[:left])
@@ -370,10 +386,22 @@ func (p *paddedCopy) plane(dst, src []float32) {
 	}
 }
 
+// skip copies every few pixels of a row.
+func (p *paddedCopy) skip(dst, src []float32) {
+	for x := range p.pCols {
+		to := dst[x*p.width:][:p.width]
+		if from := x*p.step[1] - p.left; from < 0 || from >= p.cols {
+			clear(to)
+		} else {
+			copy(to, src[from*p.width:])
+		}
+	}
+}
+
 // size is the number of floats of a padded plane.
 func (p *paddedCopy) size() int { return p.pRows * p.pCols * p.width }
 
 // needed reports whether the padded plane differs from the plain one.
 func (p *paddedCopy) needed() bool {
-	return p.top != 0 || p.left != 0 || p.pRows > p.rows || p.pCols > p.cols
+	return p.top != 0 || p.left != 0 || p.pRows > p.rows || p.pCols > p.cols || p.step != [2]int{1, 1}
 }
