@@ -25,6 +25,9 @@ type pixelRun struct {
 	z, y, x int // coordinates of the first pixel
 }
 
+// maxPanelVectors is the number of vectors of pixels in a panel.
+const maxPanelVectors = 2
+
 // vectorRuns are the runs of one vector of pixels.
 type vectorRuns struct {
 	n    int
@@ -45,17 +48,30 @@ func (v *vectorRuns) cutFor(c *geometry, tw, pixel int) {
 	}
 }
 
-// packPatches packs one panel of the implicit matrix for one block of K.
+// packPatches packs one panel of the implicit matrix for one block of K. Where the panel is one run and none of a tap's
+// elements is padding, whole rows of the panel are copied.
 func (c *geometry) packPatches(dst, x []float32, panel, k0, kc int) {
-	tw := c.t.Tw
-	for v := 0; v < c.t.Nr; v += tw {
-		var runs vectorRuns
-		runs.cutFor(c, tw, panel*c.t.Nr+v)
-		for k := k0; k < k0+kc; {
-			tap, ch := k/c.icg, k%c.icg
-			n := min(c.icg-ch, k0+kc-k)
-			c.packTap(machine.F32p(dst, (k-k0)*c.t.Nr+v), x, &runs, tap, ch, n)
-			k += n
+	nr, tw := c.t.Nr, c.t.Tw
+	var vectors [maxPanelVectors]vectorRuns
+	for v := range nr / tw {
+		vectors[v].cutFor(c, tw, panel*nr+v*tw)
+	}
+	run := vectors[0].runs[0]
+	run.n = nr
+	isRun := c.s.Stride[2] == 1 && run.x+nr <= c.out[2]
+	for k := k0; k < k0+kc; {
+		tap, ch := k/c.icg, k%c.icg
+		n := min(c.icg-ch, k0+kc-k)
+		row := (k - k0) * nr
+		k += n
+		if isRun {
+			if mask, off := c.segmentOf(&run, tap); mask == 1<<nr-1 {
+				c.t.PackWide(machine.F32p(dst, row), machine.F32p(x, ch*c.inN+off), n, 4*nr, 4*c.inN, nr)
+				continue
+			}
+		}
+		for v := range nr / tw {
+			c.packTap(machine.F32p(dst, row+v*tw), x, &vectors[v], tap, ch, n)
 		}
 	}
 }
