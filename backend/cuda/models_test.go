@@ -128,7 +128,7 @@ func TestModels(t *testing.T) {
 	require.NoError(t, err)
 	light, err := conformance.Open(shareddata.Path(t, "onnx-conformance", "light.tar.gz"))
 	require.NoError(t, err)
-	sum, m := new(*tally), &machine{open: func() (device.Device, error) { return sim.New(sim.Options{}), nil }}
+	sum, m := new(*tally), &machine{open: func() (device.Device, error) { return sim.New(sim.Options{Errors: 2}), nil }}
 	backend.Register("cuda-test-models", func(fast backend.Backend) backend.Backend {
 		return countingBackend{newOn("cuda-test-models", m, fast), sum}
 	})

@@ -9,6 +9,7 @@ import (
 // compiler turns the functions of one kernel into steps.
 type compiler struct {
 	module  *Module
+	options Options
 	work    *int
 	kernel  *kernel
 	named   map[string]*Variable // of the module

@@ -299,13 +299,17 @@ func quotient64(a, b float64, m mode) float64 {
 	return limited(math.Ldexp(direct(q, lost, m), high-low), m)
 }
 
-// compileFloatDiv compiles div. Where PTX allows an error (.approx, .full: 2 units in the last place), the result is the exact one.
+// compileFloatDiv compiles div. Where PTX allows an error (.approx, .full), the result is the exact one, or as wrong as may be.
 func compileFloatDiv(o *operation, t Type) {
 	isApprox := o.one("approx", "full") != ""
 	s := o.style()
 	o.only(t, F32, F64)
 	o.want(3)
-	fn := s.general(t, func(a, b, _ float64) float64 { return quotientOdd(a, b) })
+	f := func(a, b, _ float64) float64 { return quotientOdd(a, b) }
+	if isApprox && o.options.Errors != 0 {
+		f = o.options.wrong("div", t, f)
+	}
+	fn := s.general(t, f)
 	if t == F64 {
 		fn = each2(func(a, b uint64) uint64 {
 			return math.Float64bits(quotient64(math.Float64frombits(a), math.Float64frombits(b), s.mode))
@@ -406,8 +410,8 @@ func compileCopySign(o *operation) {
 	o.pure(t.floatClass(), each2(func(a, b uint64) uint64 { return a&sign | b&^sign }), o.dst(0, t), o.src(1, t), o.src(2, t))
 }
 
-// functions are the special functions, computed in float64. PTX states an error for the .approx forms (rcp, sqrt: 1 unit in the last
-// place; rsqrt, ex2, lg2: 2 to the power of -22; tanh: 2 to the power of -11); a float64 rounded once is within all of them.
+// functions are the special functions, computed in float64. PTX states an error for the .approx forms (approximate.go); a float64 rounded once is
+// within all of them.
 var functions = map[string]func(float64) float64{
 	"rcp":   func(x float64) float64 { return quotientOdd(1, x) },
 	"sqrt":  rootOdd,
@@ -425,12 +429,22 @@ func compileFunction(o *operation) {
 	t := o.typ()
 	s := o.style()
 	o.want(2)
-	f := functions[o.Op[0]]
-	fn := s.general(t, func(a, _, _ float64) float64 { return f(a) })
+	f := func(a, _, _ float64) float64 { return functions[o.Op[0]](a) }
+	isWrong := isApprox && o.options.Errors != 0
+	if isWrong && t != F64 {
+		f = o.options.wrong(o.Op[0], t, f)
+	}
+	fn := s.general(t, f)
 	if t == F64 {
 		fn = each1(func(a uint64) uint64 { return math.Float64bits(function64(o.Op[0], math.Float64frombits(a), s.mode)) })
 		if isApprox && s.flush {
-			fn = each1(func(a uint64) uint64 { return roughly(o.Op[0], a) })
+			fn = each1(func(a uint64) uint64 {
+				y := roughly(o.Op[0], a)
+				if isWrong {
+					return o.options.wrongHalf(o.Op[0], a, y)
+				}
+				return y
+			})
 		}
 	}
 	class := t.floatClass()

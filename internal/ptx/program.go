@@ -9,6 +9,7 @@ import (
 // Program is a module whose kernels can be launched. It is safe for concurrent use.
 type Program struct {
 	module  *Module
+	options Options
 	lock    sync.Mutex
 	kernels map[string]*kernel
 	work    int // statements and registers compiled so far
@@ -22,8 +23,11 @@ const (
 
 // Compile checks a module's names and instructions, those of all functions. What the interpreter does not execute is a
 // [SyntaxError] with its line.
-func Compile(m *Module) (*Program, error) {
-	p := &Program{module: m, kernels: map[string]*kernel{}}
+func Compile(m *Module) (*Program, error) { return CompileWith(m, Options{}) }
+
+// CompileWith is [Compile] with options.
+func CompileWith(m *Module, o Options) (*Program, error) {
+	p := &Program{module: m, options: o, kernels: map[string]*kernel{}}
 	for _, f := range m.Functions {
 		if f.IsEntry && f.HasBody {
 			if _, err := p.kernel(f.Name); err != nil {
@@ -117,7 +121,7 @@ func (p *Program) kernel(name string) (*kernel, error) {
 	if f == nil || !f.IsEntry || !f.HasBody {
 		return nil, fmt.Errorf("the module has no kernel %q; it has %q", name, p.Kernels())
 	}
-	c := &compiler{module: p.module, work: &p.work, kernel: &kernel{name: name, functions: map[string]*function{}, sharedGrain: 4, globalGrain: 16, reach: make([]uint64, 1)}}
+	c := &compiler{module: p.module, options: p.options, work: &p.work, kernel: &kernel{name: name, functions: map[string]*function{}, sharedGrain: 4, globalGrain: 16, reach: make([]uint64, 1)}}
 	if err := c.compile(f); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func run(t *testing.T, p *tile.Program, in []*ndarray.Array, covered int) ([]*nd
 		return nil, err
 	}
 	requireTraced(t, text)
-	d := sim.New(sim.Options{})
+	d := sim.New(sim.Options{Errors: 1})
 	m, err := d.Load(text)
 	require.NoError(t, err, text)
 	k, err := m.Kernel(Name)

@@ -28,7 +28,7 @@ type bench struct {
 }
 
 func newBench(t testing.TB) *bench {
-	d := sim.New(sim.Options{})
+	d := sim.New(sim.Options{Errors: 1})
 	s, err := Load(d)
 	require.NoError(t, err)
 	return &bench{t, s, d, rand.New(rand.NewPCG(11, 12))}

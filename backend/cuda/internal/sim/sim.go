@@ -19,6 +19,7 @@ type Options struct {
 	Memory  int64  // bytes; 0: 8 GiB
 	Threads int    // of the host; 0: as many as there are
 	Order   uint64 // of the work of graphs, as far as it is free: the seed by which it is drawn
+	Errors  uint64 // of approximate instructions, as [ptx.Options] has them
 	Late    bool   // work is done when it is waited for, and no earlier
 }
 
@@ -236,7 +237,7 @@ func (d *Device) Load(text string) (device.Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := ptx.Compile(m)
+	p, err := ptx.CompileWith(m, ptx.Options{Errors: d.options.Errors})
 	if err != nil {
 		return nil, err
 	}
