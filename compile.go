@@ -323,7 +323,8 @@ type Session struct {
 // observer of the same run, is using.
 var ErrSessionInUse = program.ErrInUse
 
-// NewSession allocates an arena.
+// NewSession allocates an arena. Where a device has no room for it, the error comes within a second or so; [Program.RunValues] waits for room until its
+// context ends.
 func (p *Program) NewSession() (*Session, error) { return p.openSession(context.Background()) }
 
 // openSession is NewSession within a context, which ends the wait for a device.

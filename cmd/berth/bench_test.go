@@ -2,9 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +38,38 @@ func TestBench(t *testing.T) {
 	}
 	m := object(t, ok(t, "bench", "builtin:encoder", "--json", "--seconds", "0.02", "--dim", "N=1", "--dim", "S=16"))
 	assert.Zero(t, m["allocs_per_run"])
+}
+
+// TestFewestAllocations: what a call always allocates is its own, what others allocate during some calls is not.
+func TestFewestAllocations(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		own    int
+		others []int // by call
+		fewest float64
+	}{
+		{"none", 0, []int{0, 0, 0, 0, 0}, 0},
+		{"none, with cleanups of others behind a collection", 0, []int{400, 3, 0, 0, 0}, 0},
+		{"two in each call", 2, []int{0, 0, 0, 0, 0}, 2},
+		{"two in each call, and those of others", 2, []int{70, 0, 900, 0, 1}, 2},
+	} {
+		call, kept := 0, []*[64]byte{}
+		kept = slices.Grow(kept, 2000)
+		got, err := fewestAllocations(len(c.others), func() error {
+			for range c.own + c.others[call] {
+				kept = append(kept, new([64]byte))
+			}
+			call++
+			return nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, c.fewest, got, c.name)
+		assert.Equal(t, len(c.others), call)
+		runtime.KeepAlive(kept)
+	}
+	failed := errors.New("failed")
+	_, err := fewestAllocations(5, func() error { return failed })
+	require.ErrorIs(t, err, failed)
 }
 
 var nodeFields = []string{"name", "op", "ns", "share", "count", "algorithm", "reason", "layout", "threads", "flops", "bytes", "gflop_per_s", "gb_per_s", "limit", "limit_fraction"}

@@ -62,7 +62,7 @@ var idleRules = []idleRule{
 	{"compare", func(g given) bool { return g.any("train") }, " with --train", []string{"seed", "budget", "capacity", "backend", "device", "device-memory"}},
 	{"compare", func(g given) bool { return g.any("instance") }, " of a bare instance", slices.Concat(without(ofModels, "planner", "parallel-safe", "max-memory"), []string{"data", "backend", "device", "device-memory"})},
 	{"compare", func(g given) bool { return g.is("backend", "reference") }, " with --backend reference", []string{"optimize-for", "accuracy"}},
-	{"compare", func(g given) bool { return !g.any("run") }, " without --run", []string{"device-memory"}},
+	{"compare", func(g given) bool { return !g.any("run") }, " without --run, since plans that are only compared take no memory of a device: add --run, or leave it out", []string{"device-memory"}},
 	{"compare", func(g given) bool { return !g.any("run", "tape-machine") }, " without --run or --tape-machine", []string{"seed"}},
 	{command: "inspect", flags: []string{"seed"}},
 	{"inspect", func(g given) bool { return g.any("text", "node") }, " with --text or --node", ofPrograms},

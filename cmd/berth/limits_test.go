@@ -69,7 +69,7 @@ func TestDeviceLimits(t *testing.T) {
 		}
 		fails(t, exitUsage, []string{"--device-memory", "much"}, append(args, "--backend", "cuda-sim", "--device-memory", "much")...)
 	}
-	fails(t, exitUsage, []string{"--device-memory has no effect on compare without --run"}, "compare", m, "--backend", "cuda-sim", "--device-memory", "1GiB")
+	fails(t, exitUsage, []string{"--device-memory has no effect on compare without --run", "add --run, or leave it out"}, "compare", m, "--backend", "cuda-sim", "--device-memory", "1GiB")
 }
 
 // TestLimitsOfModels: what a model may cost is raised and lowered by the flag that the error names.
