@@ -19,7 +19,7 @@ import (
 // in TestMissingEdge, what kernels do wrong is in internal/ptx.
 func TestDefects(t *testing.T) {
 	d, m := counting()
-	defer func() { d.isHasty = false }()
+	defer func() { d.isHasty.Store(false) }()
 	type subject struct {
 		s    *berth.Session
 		x, y *Tensor
@@ -58,9 +58,10 @@ func TestDefects(t *testing.T) {
 				for range c.before {
 					require.NoError(t, run(0)(t, on))
 				}
-				d.isHasty = hasDefect
+				require.NoError(t, m.returns.settle(t.Context()), "of others")
+				d.isHasty.Store(hasDefect)
 				require.NoError(t, c.hasty(t, on))
-				d.isHasty = false
+				d.isHasty.Store(false)
 				for _, f := range c.then {
 					if err = f(t, on); err != nil {
 						break

@@ -27,16 +27,19 @@ type calls struct{ Launches, Copies, Graphs, Captures, Waits, Allocations int }
 // counted is the interpreter with its calls counted; what is asked for while a graph is captured is part of the graph.
 type counted struct {
 	*sim.Device
+	lock      sync.Mutex // of calls, which what is given back makes, too
 	calls     calls
-	capturing bool
-	isDry     bool // graphs do nothing, so that what is left is the work of the host
-	isHasty   bool // nothing is waited for
+	capturing atomic.Bool
+	isDry     bool        // graphs do nothing, so that what is left is the work of the host
+	isHasty   atomic.Bool // nothing is waited for
 	onWait    func()
 	Uploads   atomic.Int64 // calls of CopyIn
 }
 
 func (d *counted) add(n *int) {
-	if !d.capturing {
+	if !d.capturing.Load() {
+		d.lock.Lock()
+		defer d.lock.Unlock()
 		*n++
 	}
 }
@@ -95,7 +98,7 @@ func (e *countedEvent) Wait(ctx context.Context) error {
 	if e.device.onWait != nil {
 		e.device.onWait()
 	}
-	if e.device.isHasty {
+	if e.device.isHasty.Load() {
 		return nil
 	}
 	return e.Event.Wait(ctx)
@@ -103,8 +106,8 @@ func (e *countedEvent) Wait(ctx context.Context) error {
 
 func (d *counted) Capture(ask func() error) (device.Graph, error) {
 	d.add(&d.calls.Captures)
-	d.capturing = true
-	defer func() { d.capturing = false }()
+	d.capturing.Store(true)
+	defer d.capturing.Store(false)
 	g, err := d.Device.Capture(ask)
 	return &countedGraph{g, d}, err
 }
@@ -124,6 +127,8 @@ func (g *countedGraph) Run(ctx context.Context) error {
 
 // since gives the calls since it was last called.
 func (d *counted) since() calls {
+	d.lock.Lock()
+	defer d.lock.Unlock()
 	c := d.calls
 	d.calls = calls{}
 	return c
@@ -343,7 +348,7 @@ func TestStagingBudget(t *testing.T) {
 // TestHaste: results that are read before they are there are others.
 func TestHaste(t *testing.T) {
 	d, m := counting()
-	defer func() { d.isHasty = false }()
+	defer func() { d.isHasty.Store(false) }()
 	model := modelOf(t, onDeviceAlone)
 	for before := range 3 { // runs that wait
 		s := sessionOn(t, model, countingName)
@@ -357,9 +362,9 @@ func TestHaste(t *testing.T) {
 		}
 		want := run(2)
 		run(1)
-		d.isHasty = true
+		d.isHasty.Store(true)
 		assert.NotEqual(t, want, run(2))
-		d.isHasty = false
+		d.isHasty.Store(false)
 		require.NoError(t, m.wait(t.Context()))
 	}
 }
