@@ -296,8 +296,15 @@ func (l *lifetime) isolated(g *ssa.Graph) *ssa.Graph {
 	return g
 }
 
-// replaceConstants replaces each constant of a graph, nil where there is none.
-func replaceConstants(g *ssa.Graph, by func(*ssa.Constant) *ssa.Constant) {
+// replaceConstants replaces each constant of a graph, nil where there is none; values that share one go on to do so.
+func replaceConstants(g *ssa.Graph, replacement func(*ssa.Constant) *ssa.Constant) {
+	made := map[*ssa.Constant]*ssa.Constant{}
+	by := func(c *ssa.Constant) *ssa.Constant {
+		if _, is := made[c]; !is {
+			made[c] = replacement(c)
+		}
+		return made[c]
+	}
 	g.Walk(func(b *ssa.Graph) {
 		for _, v := range b.Values() {
 			if v != nil {

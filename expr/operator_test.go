@@ -126,7 +126,7 @@ func TestDefine(t *testing.T) {
 func slopes(t *testing.T, text string) []float32 {
 	g := ownGraph(t, text)
 	require.NoError(t, ops.InferGraph(g))
-	d, err := gradient.Of(g, g.Results[0], g.Params[1])
+	d, err := gradient.Of(t.Context(), g, g.Results[0], g.Params[1])
 	require.NoError(t, err)
 	g.Results = d
 	in := entropyInputs()
@@ -166,7 +166,7 @@ func TestTwice(t *testing.T) {
 		y, found := g.Results[0], []*ssa.Value{}
 		for range 3 {
 			r := gradient.Reversal{Graph: g, Y: y, By: g.Params[:1]}
-			d, err := r.Append()
+			d, err := r.Append(t.Context())
 			require.NoError(t, err, name)
 			if d[0] == nil {
 				break // a constant
@@ -187,9 +187,9 @@ func TestTwice(t *testing.T) {
 	}
 	g := ownGraph(t, entropyText)
 	require.NoError(t, ops.InferGraph(g))
-	d, err := gradient.Of(g, g.Results[0], g.Params[1])
+	d, err := gradient.Of(t.Context(), g, g.Results[0], g.Params[1])
 	require.NoError(t, err)
-	_, err = gradient.Of(g, d[0], g.Params[1])
+	_, err = gradient.Of(t.Context(), g, d[0], g.Params[1])
 	var refused *gradient.Error
 	require.ErrorAs(t, err, &refused)
 	assert.ErrorContains(t, err, "Entropy")
@@ -208,7 +208,7 @@ func TestWrongOperators(t *testing.T) {
 	for name, want := range map[string]string{"NoSlope": "no derivative by operand 0", "Deaf": "does not read its slope"} {
 		g := ownGraph(t, `in %x: float32[3] %y = test.operators::`+name+`(%x) out %y`)
 		require.NoError(t, ops.InferGraph(g))
-		_, err := gradient.Of(g, g.Results[0], g.Params[0])
+		_, err := gradient.Of(t.Context(), g, g.Results[0], g.Params[0])
 		var at *gradient.Error
 		require.ErrorAs(t, err, &at, name)
 		assert.ErrorContains(t, err, want)

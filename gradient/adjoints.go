@@ -1,6 +1,7 @@
 package gradient
 
 import (
+	"context"
 	"errors"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -29,7 +30,7 @@ func Adjoints(g *ssa.Graph, n *ssa.Node, dy []*ssa.Value, wants []bool) (_ []*ss
 	if rule == nil {
 		return nil, &Error{Node: n.String(), Reason: "the operator has no derivative", Err: ops.ErrUnsupported}
 	}
-	b := newBuilder(g, nil)
+	b := newBuilder(context.Background(), g, nil)
 	for i, v := range n.In {
 		if v != nil && wants[i] {
 			b.active[v] = true

@@ -1,6 +1,7 @@
 package gradient
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 
 // builder writes the derivatives of nodes of one graph.
 type builder struct {
+	ctx    context.Context
 	graph  *ssa.Graph
 	before *ssa.Node                 // new nodes go ahead of this one; nil: to the end
 	adj    map[*ssa.Value]*ssa.Value // adjoints found so far
@@ -20,9 +22,15 @@ type builder struct {
 	err    error                     // the first failure while building
 }
 
-func newBuilder(g *ssa.Graph, before *ssa.Node) *builder {
-	return &builder{graph: g, before: before, adj: map[*ssa.Value]*ssa.Value{}, active: map[*ssa.Value]bool{}}
+func newBuilder(ctx context.Context, g *ssa.Graph, before *ssa.Node) *builder {
+	return &builder{ctx: ctx, graph: g, before: before, adj: map[*ssa.Value]*ssa.Value{}, active: map[*ssa.Value]bool{}}
 }
+
+// lookEvery is how many nodes or values a loop passes between two looks at the context.
+const lookEvery = 1024
+
+// ended reports whether a context has ended, as far as it is looked at in a step of a loop.
+func ended(ctx context.Context, step int) bool { return step%lookEvery == 0 && ctx.Err() != nil }
 
 // wants reports whether operand i of n needs an adjoint.
 func (g *builder) wants(n *ssa.Node, i int) bool {
@@ -36,7 +44,10 @@ func (g *builder) wantsAny(n *ssa.Node) bool {
 
 // markActive marks what depends on active values and can vary smoothly.
 func (g *builder) markActive(path []*ssa.Node) {
-	for _, n := range path {
+	for i, n := range path {
+		if ended(g.ctx, i) {
+			return // as reverse does
+		}
 		depends := g.wantsAny(n)
 		for _, v := range n.Out {
 			if v != nil && depends && isSmooth(v) {
@@ -51,9 +62,12 @@ func isSmooth(v *ssa.Value) bool {
 	return v.Type.DType.IsFloat() || v.Type.DType == ndarray.Undefined
 }
 
-// reverse walks the nodes backwards and sends adjoints to their operands.
+// reverse walks the nodes backwards and sends adjoints to their operands, until the context ends.
 func (g *builder) reverse(path []*ssa.Node) {
 	for i := len(path) - 1; i >= 0 && g.err == nil; i-- {
+		if g.err = g.ctx.Err(); g.err != nil {
+			return
+		}
 		n := path[i]
 		dy, reached := make([]*ssa.Value, len(n.Out)), false
 		for k, v := range n.Out {

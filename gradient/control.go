@@ -43,6 +43,9 @@ func ifGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	for i, body := range n.Bodies {
 		m.AddBody(n.BodyAttr[i], g.reverseBranch(n, body, dy, wanted))
 	}
+	if g.err != nil {
+		return nil
+	}
 	g.infer(m)
 	out := make([]*ssa.Value, len(n.In))
 	for i, k := range wanted {
@@ -54,8 +57,11 @@ func ifGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 // reverseBranch is a branch with its reverse, the adjoints of results as further parameters and those of the
 // wanted captured values as results.
 func (g *builder) reverseBranch(n *ssa.Node, branch *ssa.Graph, dy []*ssa.Value, wanted []int) *ssa.Graph {
-	body, _ := branch.Clone()
-	b := newBuilder(body, nil)
+	body := g.clone(branch)
+	if body == nil {
+		return nil
+	}
+	b := newBuilder(g.ctx, body, nil)
 	for _, k := range wanted {
 		b.active[body.Params[k]] = true
 	}
@@ -78,6 +84,15 @@ func (g *builder) reverseBranch(n *ssa.Node, branch *ssa.Graph, dy []*ssa.Value,
 	}
 	g.failIn(n, b)
 	return body
+}
+
+// clone copies a body; nil once the context has ended.
+func (g *builder) clone(body *ssa.Graph) *ssa.Graph {
+	c, _, err := body.CloneContext(g.ctx)
+	if err != nil && g.err == nil {
+		g.err = err
+	}
+	return c
 }
 
 // failIn takes over the failure of a body's builder.
@@ -111,7 +126,10 @@ func scanGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		g.fail(n, err)
 		return nil
 	}
-	body, _ := s.Body.Clone()
+	body := g.clone(s.Body)
+	if body == nil {
+		return nil
+	}
 	it := &iteration{of: n, body: body, carried: body.Params[:s.States:s.States], slices: body.Params[s.States : s.States+s.Ins : s.States+s.Ins],
 		sliced: n.In[s.States : s.States+s.Ins : s.States+s.Ins], axes: s.InAxes, back: s.InReverse, captured: slices.Clone(body.Params[s.States+s.Ins:]),
 		next: body.Results[:s.States:s.States], outs: slices.Clone(body.Results[s.States:]), outAxes: s.OutAxes, outBack: s.OutReverse}
@@ -129,7 +147,10 @@ func loopGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		g.fail(n, err)
 		return nil
 	}
-	body, _ := s.Body.Clone()
+	body := g.clone(s.Body)
+	if body == nil {
+		return nil
+	}
 	if cond := body.Params[1]; len(cond.Uses()) > 0 || body.IsResult(cond) { // an iteration that runs was let in
 		always := body.AddConst("always", ssa.ScalarConst(true))
 		body.ReplaceUses(cond, always)
@@ -171,7 +192,7 @@ func (g *builder) stacked(n *ssa.Node, body *ssa.Graph, params []*ssa.Value, tot
 
 // walkBack makes the Scan from the last iteration to the first. stacks are the carried values that entered each.
 func (g *builder) walkBack(it *iteration, stacks, dy []*ssa.Value) []*ssa.Value {
-	b := newBuilder(it.body, nil)
+	b := newBuilder(g.ctx, it.body, nil)
 	g.markBody(b, it)
 	w := &wayBack{iteration: it, outer: g, b: b, path: slices.Clone(it.body.Nodes)}
 	w.seeds(dy)

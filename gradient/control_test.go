@@ -122,7 +122,7 @@ func derivatives(t *testing.T, g *ssa.Graph, loss *ssa.Value, wrt []*ssa.Value) 
 		by = append(by, m[v.ID])
 	}
 	r := gradient.Reversal{Graph: c, Y: m[loss.ID], By: by}
-	d, err := r.Append()
+	d, err := r.Append(t.Context())
 	require.NoError(t, err)
 	c.Results = nil
 	k := 0
@@ -159,7 +159,7 @@ func TestRefused(t *testing.T) {
 			g, err := ssa.ParseGraph(`graph "g" {` + c.text + `}`)
 			require.NoError(t, err)
 			require.NoError(t, ops.InferGraph(g))
-			_, err = gradient.Of(g, g.Results[0], g.Params[0])
+			_, err = gradient.Of(t.Context(), g, g.Results[0], g.Params[0])
 			var refused *gradient.Error
 			require.ErrorAs(t, err, &refused)
 			assert.ErrorIs(t, err, ops.ErrUnsupported)

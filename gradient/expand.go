@@ -22,7 +22,7 @@ func byFormula(f formula) rule {
 		if g.err != nil {
 			return nil
 		}
-		inner := newBuilder(g.graph, g.before)
+		inner := newBuilder(g.ctx, g.graph, g.before)
 		for i, v := range n.In {
 			if g.wants(n, i) {
 				inner.active[v] = true

@@ -41,15 +41,13 @@ func TestModels(t *testing.T) {
 				}
 			}
 			g := m.Graph()
-			var names []string
-			g.Walk(func(g *ssa.Graph) {
-				for _, v := range g.Values() {
-					if v.Const != nil && v.Const.DType().IsFloat() && v.Const.Len() > 1 && len(v.Uses()) > 0 && !slices.Contains(names, v.Name) && v.Uses()[0].Node.Op != "Resize" {
-						names = append(names, v.Name)
-					}
-				}
+			chosen, err := gradient.Weights(t.Context(), g)
+			require.NoError(t, err)
+			chosen = slices.DeleteFunc(chosen, func(w *gradient.Weight) bool {
+				v := w.Values[0]
+				return !w.Const.DType().IsFloat() || w.Const.Len() < 2 || len(v.Uses()) == 0 || v.Uses()[0].Node.Op == "Resize"
 			})
-			weights, values, err := gradient.Promote(g, names...)
+			weights, err := gradient.Promote(t.Context(), g, chosen...)
 			require.NoError(t, err)
 			bound, err := berth.FromModule(&ssa.Module{Graph: g}).Folded(t.Context(), opts...)
 			require.NoError(t, err)
@@ -58,7 +56,7 @@ func TestModels(t *testing.T) {
 				for i, x := range set.Inputs {
 					in[bound.Params[i].Name] = x.Value
 				}
-				checkAlong(t, bound, bound.Params[len(bound.Params)-len(weights):], values, in)
+				checkAlong(t, bound, bound.Params[len(bound.Params)-len(weights):], chosen, in)
 			}
 			count, total := 0, 0
 			for _, y := range bound.Results {
@@ -66,7 +64,7 @@ func TestModels(t *testing.T) {
 					continue
 				}
 				r := gradient.Reversal{Graph: bound, Y: y, By: bound.Params[len(bound.Params)-len(weights):]}
-				d, err := r.Append()
+				d, err := r.Append(t.Context())
 				if err != nil {
 					assert.ErrorContains(t, err, refused[name])
 					require.NotEmpty(t, refused[name], "%v", err)
@@ -92,7 +90,7 @@ var withLoops = []string{"bilstm_gru_ctc", "conv_loop", "delay_line_loop", "mamb
 // checkAlong compares the length of the derivative of the first output's square sum by all weights with how fast that rises along it,
 // in a compiled program. A step changes the sum by a thousandth; what float32 rounds of that, and what curves and kinks do within
 // the step, is below 5% of the slope.
-func checkAlong(t *testing.T, bound *ssa.Graph, weights []*ssa.Value, values []*ssa.Constant, in map[string]ndarray.Value) {
+func checkAlong(t *testing.T, bound *ssa.Graph, weights []*ssa.Value, from []*gradient.Weight, in map[string]ndarray.Value) {
 	g, m := bound.Clone()
 	y := g.Results[slices.IndexFunc(g.Results, func(v *ssa.Value) bool { return v.Type.DType.IsFloat() && v.Def != nil })]
 	loss := call(t, g, "ReduceSumSquare", []*ssa.Value{y}, ssa.IntAttr("keepdims", 0))
@@ -100,12 +98,12 @@ func checkAlong(t *testing.T, bound *ssa.Graph, weights []*ssa.Value, values []*
 	for _, w := range weights {
 		r.By = append(r.By, m[w.ID])
 	}
-	d, err := r.Append()
+	d, err := r.Append(t.Context())
 	require.NoError(t, err)
 	g.Results = []*ssa.Value{loss}
 	outputs := []string{"loss"}
 	for i, v := range d {
-		a, err := values[i].Array()
+		a, err := from[i].Const.Array()
 		require.NoError(t, err)
 		in[weights[i].Name] = a.Clone()
 		if v != nil {

@@ -1,12 +1,13 @@
 package gradient
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -42,11 +43,11 @@ func (e *Error) Unwrap() error { return e.Err }
 // caller adds those that are wanted.
 //
 // An [*Error] names the node that has no derivative: integers and functions in steps between
-// y and wrt, operators without a rule. After an error the graph may hold a part of the nodes.
-func Of(g *ssa.Graph, y *ssa.Value, wrt ...*ssa.Value) (_ []*ssa.Value, err error) {
+// y and wrt, operators without a rule. After an error, that of the context included, the graph may hold a part of the nodes.
+func Of(ctx context.Context, g *ssa.Graph, y *ssa.Value, wrt ...*ssa.Value) (_ []*ssa.Value, err error) {
 	defer rescue.Into(&err)
 	r := Reversal{Graph: g, Y: y, By: wrt}
-	if err := r.check(); err != nil {
+	if err := r.check(ctx); err != nil {
 		return nil, err
 	}
 	for _, v := range append([]*ssa.Value{y}, wrt...) {
@@ -54,13 +55,13 @@ func Of(g *ssa.Graph, y *ssa.Value, wrt ...*ssa.Value) (_ []*ssa.Value, err erro
 			return nil, &Error{Node: fmt.Sprintf("value %q", v.Name), Reason: "it is " + v.Type.String() + ", no tensor of floats", Err: ops.ErrUnsupported}
 		}
 	}
-	out, err := r.Append()
+	out, err := r.Append(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for i, d := range out {
 		if d == nil {
-			return nil, r.unreached(wrt[i])
+			return nil, r.unreached(ctx, wrt[i])
 		}
 	}
 	return out, nil
@@ -76,31 +77,31 @@ type Reversal struct {
 }
 
 // check reports what is missing.
-func (r *Reversal) check() error {
-	if r == nil || r.Graph == nil || r.Y == nil || slices.Contains(r.By, nil) || slices.Contains(r.Held, nil) {
-		return errors.New("a derivative needs a graph, a value of it and values to differentiate by")
+func (r *Reversal) check(ctx context.Context) error {
+	if ctx == nil || r == nil || r.Graph == nil || r.Y == nil || slices.Contains(r.By, nil) || slices.Contains(r.Held, nil) {
+		return errors.New("a derivative needs a context, a graph, a value of it and values to differentiate by")
 	}
 	return nil
 }
 
 // Append is [Of] with nil for derivatives by values that y does not depend on, or not smoothly.
-func (r *Reversal) Append() (_ []*ssa.Value, err error) {
+func (r *Reversal) Append(ctx context.Context) (_ []*ssa.Value, err error) {
 	defer rescue.Into(&err)
-	if err := r.check(); err != nil {
+	if err := r.check(ctx); err != nil {
 		return nil, err
 	}
-	b := newBuilder(r.Graph, r.Before)
+	b := newBuilder(ctx, r.Graph, r.Before)
 	for _, v := range r.By {
 		b.active[v] = true
 	}
-	path := r.path()
+	path := r.path(ctx)
 	b.markActive(path)
 	if b.active[r.Y] {
 		b.adj[r.Y] = b.filled(r.Y, 1)
 		b.reverse(path)
 	}
-	if b.err != nil {
-		return nil, b.err
+	if err := cmp.Or(rescue.WithCause(ctx, ctx.Err()), b.err); err != nil {
+		return nil, err
 	}
 	out := make([]*ssa.Value, len(r.By))
 	for i, v := range r.By {
@@ -109,15 +110,15 @@ func (r *Reversal) Append() (_ []*ssa.Value, err error) {
 	return out, nil
 }
 
-// path returns the nodes between By and Y in order.
-func (r *Reversal) path() []*ssa.Node {
+// path returns the nodes between By and Y in order; some of them once the context has ended.
+func (r *Reversal) path(ctx context.Context) []*ssa.Node {
 	stop := map[*ssa.Value]bool{}
 	for _, v := range slices.Concat(r.By, r.Held) {
 		stop[v] = true
 	}
 	needed := map[*ssa.Node]bool{}
 	queue := []*ssa.Value{r.Y}
-	for len(queue) > 0 {
+	for steps := 0; len(queue) > 0 && !ended(ctx, steps); steps++ {
 		v := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
 		if v != nil && v.Def != nil && !stop[v] && !needed[v.Def] {
@@ -126,7 +127,10 @@ func (r *Reversal) path() []*ssa.Node {
 		}
 	}
 	var path []*ssa.Node
-	for _, n := range r.Graph.Nodes {
+	for i, n := range r.Graph.Nodes {
+		if ended(ctx, i) {
+			break
+		}
 		if needed[n] {
 			path = append(path, n)
 		}
@@ -135,13 +139,13 @@ func (r *Reversal) path() []*ssa.Node {
 }
 
 // unreached says why y has no derivative by v: the first node behind v that lets none through.
-func (r *Reversal) unreached(v *ssa.Value) error {
+func (r *Reversal) unreached(ctx context.Context, v *ssa.Value) error {
 	if v.Const != nil {
 		return &Error{Node: fmt.Sprintf("value %q", v.Name), Reason: "it is a constant", Remedy: "make it a parameter", Err: ops.ErrUnsupported}
 	}
 	reached := map[*ssa.Value]bool{v: true}
 	var block *ssa.Node
-	for _, n := range r.path() {
+	for _, n := range r.path(ctx) {
 		if !slices.ContainsFunc(n.In, func(x *ssa.Value) bool { return reached[x] }) {
 			continue
 		}
@@ -169,76 +173,4 @@ func isLet(n *ssa.Node) bool {
 		return false
 	}
 	return slices.ContainsFunc(n.Out, func(v *ssa.Value) bool { return v != nil && isSmooth(v) })
-}
-
-// Promote turns constants of a graph into parameters behind those that it has, captured by the
-// bodies that read them, so that derivatives by them exist and values can be given. It returns the
-// parameters in the order of the names, each named as its constant, and the values the constants had.
-func Promote(g *ssa.Graph, names ...string) (params []*ssa.Value, values []*ssa.Constant, err error) {
-	defer rescue.Into(&err)
-	if g == nil {
-		return nil, nil, errors.New("no graph is given")
-	}
-	if err := ssa.Check(g); err != nil {
-		return nil, nil, err
-	}
-	for _, name := range names {
-		c := firstConst(g, name)
-		if c == nil {
-			return nil, nil, fmt.Errorf("no constant is named %q", name)
-		}
-		if c.DType() == ndarray.String {
-			return nil, nil, fmt.Errorf("constant %q holds strings", name)
-		}
-		p := g.AddParam(name, c.Type())
-		replaceConst(g, name, c, p)
-		params, values = append(params, p), append(values, c)
-	}
-	return params, values, nil
-}
-
-// firstConst finds a constant by name in a graph and its bodies, from the outside in.
-func firstConst(g *ssa.Graph, name string) (found *ssa.Constant) {
-	g.Walk(func(g *ssa.Graph) {
-		for _, v := range g.Values() {
-			if found == nil && v != nil && v.Const != nil && v.Name == name {
-				found = v.Const
-			}
-		}
-	})
-	return found
-}
-
-// replaceConst lets a graph and its bodies read p in the place of a constant, of which bodies have copies of the same name.
-func replaceConst(g *ssa.Graph, name string, c *ssa.Constant, p *ssa.Value) {
-	for _, v := range slices.Clone(g.Values()) {
-		if isCopy(v, name, c) {
-			v.Name += " as it was"
-			g.ReplaceUses(v, p)
-			g.ReplaceResult(v, p)
-		}
-	}
-	for _, n := range g.Nodes {
-		if !slices.ContainsFunc(n.Bodies, func(body *ssa.Graph) bool { return holds(body, name, c) }) {
-			continue
-		}
-		for _, body := range n.Bodies {
-			replaceConst(body, name, c, body.AddParam(p.Name, p.Type))
-		}
-		n.AddInput(p)
-		n.Captures++
-	}
-}
-
-// isCopy reports whether a value is a constant of a name and content.
-func isCopy(v *ssa.Value, name string, c *ssa.Constant) bool {
-	return v != nil && v.Const != nil && v.Name == name && (v.Const == c || v.Const.Equal(c))
-}
-
-// holds reports whether a body or one inside it has a copy of a constant.
-func holds(g *ssa.Graph, name string, c *ssa.Constant) (found bool) {
-	g.Walk(func(g *ssa.Graph) {
-		found = found || slices.ContainsFunc(g.Values(), func(v *ssa.Value) bool { return isCopy(v, name, c) })
-	})
-	return found
 }

@@ -1,6 +1,7 @@
 package gradient
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/berth-onnx/berth/ops"
@@ -129,7 +130,7 @@ func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back b
 			in[i] = g.op("Expand", g.number(x, 0), g.ints(batch, hidden))
 		}
 	}
-	body, rec := recurrentBody(n, in, input, captured, inner != nil)
+	body, rec := recurrentBody(g.ctx, n, in, input, captured, inner != nil)
 	rec.hidden = hidden
 	rec.acts = g.activationNames(n, d, directions, standardActivations[n.Op]...)
 	h, c := step(rec)
@@ -152,9 +153,9 @@ func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back b
 }
 
 // recurrentBody makes the body with its parameters.
-func recurrentBody(n *ssa.Node, states []*ssa.Value, input *ssa.Value, captured []*ssa.Value, biased bool) (*ssa.Graph, *recurrence) {
+func recurrentBody(ctx context.Context, n *ssa.Node, states []*ssa.Value, input *ssa.Value, captured []*ssa.Value, biased bool) (*ssa.Graph, *recurrence) {
 	body := ssa.NewGraph(n.Op + " step")
-	rec := &recurrence{builder: newBuilder(body, nil), n: n}
+	rec := &recurrence{builder: newBuilder(ctx, body, nil), n: n}
 	rec.h = body.AddParam("h", states[0].Type)
 	if len(states) == 2 {
 		rec.c = body.AddParam("c", states[1].Type)

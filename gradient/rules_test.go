@@ -176,7 +176,7 @@ func differentiate(t *testing.T, g *ssa.Graph, loss *ssa.Value, wrt []*ssa.Value
 	for _, v := range wrt {
 		by = append(by, m[v.ID])
 	}
-	d, err := gradient.Of(c, m[loss.ID], by...)
+	d, err := gradient.Of(t.Context(), c, m[loss.ID], by...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -250,7 +250,7 @@ func (c ruleCase) checkTwice(t *testing.T, first *ssa.Graph, in []ndarray.Value)
 	for _, p := range first.Params {
 		clone, m := first.Clone()
 		r := gradient.Reversal{Graph: clone, Y: m[sum.ID], By: []*ssa.Value{m[p.ID]}}
-		if d, err := r.Append(); err == nil && d[0] != nil {
+		if d, err := r.Append(t.Context()); err == nil && d[0] != nil {
 			wrt = append(wrt, p)
 		} else if err != nil {
 			var refused *gradient.Error

@@ -154,7 +154,7 @@ func (s *scope) addOutputs(n *ssa.Node, names []string) error {
 
 // modernize rewrites a node to the newest version of its operator and infers the types of its results.
 func (s *scope) modernize(n *ssa.Node) error {
-	if err := ops.Modernize(s.graph, n); err != nil {
+	if err := ops.Modernize(s.imp.ctx, s.graph, n); err != nil {
 		return s.tolerate(n, err, true)
 	}
 	if ops.Of(n) == nil {

@@ -24,7 +24,7 @@ func upgraded(t *testing.T, version int, op string, at attrs, numOut int, in ...
 	n := g.NewNode(op, operands, numOut, at...)
 	g.Results = n.Out
 	n.Version = version
-	require.NoErrorf(t, ops.Modernize(g, n), "%s of %d", op, version)
+	require.NoErrorf(t, ops.Modernize(t.Context(), g, n), "%s of %d", op, version)
 	require.NoError(t, ops.InferGraph(g), op)
 	return g
 }
@@ -54,7 +54,7 @@ func TestLegacyBroadcast(t *testing.T) {
 	bad := ssa.NewGraph("Add")
 	n := bad.NewNode("Add", []*ssa.Value{bad.AddParam("a", shaped("2", "3")), bad.AddParam("b", shaped("3", "3"))}, 1, ssa.IntAttr("axis", 1))
 	n.Version = 6
-	assert.Error(t, ops.Modernize(bad, n), "B reaches beyond A")
+	assert.Error(t, ops.Modernize(t.Context(), bad, n), "B reaches beyond A")
 }
 
 func TestUpgradeConsumedInputs(t *testing.T) {

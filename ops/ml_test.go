@@ -266,7 +266,7 @@ func TestLabelEncoder1(t *testing.T) {
 	for _, x := range []*ndarray.Array{strs("b", "c"), i64(1, 7)} {
 		c := valueNode(mlDomain, "LabelEncoder", attrs{stringsAttr("classes_strings", "a", "b"), stringAttr("default_string", "?"), intAttr("default_int64", -5)}, 1, x)
 		c.Node.Version = 1
-		require.NoError(t, ops.Modernize(ssa.NewGraph("labels"), c.Node))
+		require.NoError(t, ops.Modernize(t.Context(), ssa.NewGraph("labels"), c.Node))
 		require.NoError(t, ops.Infer(c.Node))
 		require.NoError(t, ops.Eval(c))
 		got := c.Out[0].(*ndarray.Array)

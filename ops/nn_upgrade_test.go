@@ -23,7 +23,7 @@ func modernized(t *testing.T, version int, op string, results int, attrs []ssa.A
 	n := g.NewNode(op, operands, results, attrs...)
 	g.Results = []*ssa.Value{n.Out[0]}
 	n.Version = version
-	if err := ops.Modernize(g, n); err != nil {
+	if err := ops.Modernize(t.Context(), g, n); err != nil {
 		return nil, err
 	}
 	return g, ops.InferGraph(g)

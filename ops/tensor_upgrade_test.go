@@ -70,7 +70,7 @@ func TestTensorUpgrades(t *testing.T) {
 func modernize(t *testing.T, g *ssa.Graph, n *ssa.Node, version int) {
 	t.Helper()
 	n.Version = version
-	require.NoError(t, ops.Modernize(g, n))
+	require.NoError(t, ops.Modernize(t.Context(), g, n))
 	require.NoError(t, ops.InferGraph(g))
 }
 

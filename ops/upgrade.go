@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -28,15 +29,15 @@ type Upgrade struct {
 // Modernize brings a node of a graph, which its version says the operator set of, to
 // the newest form; a node that is there already stays as it is. Rules may put nodes
 // before it (their types are inferred) and may change the operator. Where a rule
-// fails, the node keeps its version.
-func Modernize(g *ssa.Graph, n *ssa.Node) (err error) {
+// fails, also since the context has ended, the node keeps its version.
+func Modernize(ctx context.Context, g *ssa.Graph, n *ssa.Node) (err error) {
 	defer rescue.Into(&err)
 	written := n.Version
 	dropIgnored(n)
 	setOldDefaults(n)
 	for rule := nextUpgrade(n); rule != nil; rule = nextUpgrade(n) {
 		before := len(g.Nodes)
-		err := rule.Apply(&Upgrader{Graph: g}, n)
+		err := rule.Apply(&Upgrader{Graph: g, Ctx: ctx}, n)
 		if err == nil {
 			err = inferInserted(g, n, len(g.Nodes)-before)
 		}
@@ -137,7 +138,8 @@ func setOldDefaults(n *ssa.Node) {
 // around a node.
 type Upgrader struct {
 	Graph   *ssa.Graph
-	Version int // of the operator set that a downgrade is for; 0 for upgrades
+	Version int             // of the operator set that a downgrade is for; 0 for upgrades
+	Ctx     context.Context // ends a rule that takes long; nil: never
 }
 
 // Const adds a constant operand source.

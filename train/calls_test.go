@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/train"
 )
 
@@ -135,4 +136,27 @@ func TestFitEnds(t *testing.T) {
 	var kept func([]ndarray.Value, error) bool
 	require.NoError(t, tr.Fit(t.Context(), func(yield func([]ndarray.Value, error) bool) { kept = yield }, nil))
 	assert.Panics(t, func() { kept(batch, nil) }, "behind the end")
+}
+
+// TestNewEnds: a context that has ended, or ends on the way, is what New says.
+func TestNewEnds(t *testing.T) {
+	cause := errors.New("the caller left")
+	for _, c := range []struct {
+		name   string
+		ahead  bool // the context has ended before, else it does while the loss is written
+		learn  []string
+		budget int64
+	}{{"at once", true, nil, 0}, {"some learned", true, []string{"w1"}, 0}, {"on the way", false, nil, 0}, {"within memory", false, nil, 1 << 20}} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if c.ahead {
+			cancel(cause)
+		}
+		loss := func(b *train.Builder, y *ssa.Value) *ssa.Value {
+			cancel(cause)
+			return train.MeanSquaredError(b, y)
+		}
+		_, err := train.New(ctx, parsed(t, perceptron, perceptronWeights()), train.Options{Loss: loss, Learn: c.learn, Budget: c.budget})
+		assert.ErrorIs(t, err, context.Canceled, c.name)
+		assert.ErrorIs(t, err, cause, c.name)
+	}
 }

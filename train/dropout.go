@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/berth-onnx/berth/gradient"
@@ -45,24 +46,31 @@ func dropoutGraph(n *ssa.Node, after int) (*ssa.Graph, error) {
 	return g, ops.Infer(d)
 }
 
-// drawDropouts brings Dropout nodes into training form, those of bodies too, and reports whether there are any. A node whose mode is
-// no constant does what its mode says.
-func drawDropouts(g *ssa.Graph, seed int64) bool {
-	count := int64(0)
+// drawDropouts brings Dropout nodes into training form, those of bodies too, and returns the number of the step, which they read;
+// nil if there are none. A node whose mode is no constant does what its mode says.
+func drawDropouts(ctx context.Context, g *ssa.Graph, seed int64) *gradient.Weight {
+	count, zero := int64(0), &gradient.Weight{Name: stepNumber, Const: ssa.NewConstant(ndarray.Of([]int64{0}))}
 	eachBody(g, nil, func(g *ssa.Graph, iteration *ssa.Value) {
 		var step *ssa.Value
-		for _, n := range append([]*ssa.Node(nil), g.Nodes...) {
-			if n.Op != "Dropout" || n.Domain != "" {
+		nodes := g.Nodes
+		g.Nodes = make([]*ssa.Node, 0, len(nodes))
+		for _, n := range nodes {
+			if n.Op != "Dropout" || n.Domain != "" || ctx.Err() != nil {
+				g.Nodes = append(g.Nodes, n)
 				continue
 			}
 			if step == nil {
-				step = g.AddConst(stepNumber, ssa.NewConstant(ndarray.Of([]int64{0})))
+				step = g.AddConst(stepNumber, zero.Const)
+				zero.Values = append(zero.Values, step)
 			}
 			count++
 			drawDropout(g, n, step, iteration, ops.IntOr(n, "seed", 0)+seed+count<<32)
 		}
 	})
-	return count > 0
+	if count == 0 {
+		return nil
+	}
+	return zero
 }
 
 // eachBody calls a function for a graph and its bodies, with the number of the iteration of the innermost Loop around it.
@@ -79,7 +87,7 @@ func eachBody(g *ssa.Graph, iteration *ssa.Value, f func(g *ssa.Graph, iteration
 	}
 }
 
-// drawDropout replaces one node.
+// drawDropout appends what replaces a node that the graph's list has left out.
 func drawDropout(g *ssa.Graph, n *ssa.Node, step, iteration *ssa.Value, seed int64) {
 	x, ratio, mode := n.In[0], n.Input(1), n.Input(2)
 	if ratio == nil {
@@ -88,7 +96,7 @@ func drawDropout(g *ssa.Graph, n *ssa.Node, step, iteration *ssa.Value, seed int
 		ratio = g.AddConst("ratio of "+n.Out[0].Name, ssa.NewConstant(a))
 	}
 	insert := func(domain, op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
-		m := g.InsertBefore(n, op, in, 1, attrs...)
+		m := g.NewNode(op, in, 1, attrs...)
 		m.Domain, m.Name = domain, n.Name
 		_ = ops.Infer(m) // again with the graph, which names what does not fit
 		return m.Out[0]
@@ -114,7 +122,7 @@ func drawDropout(g *ssa.Graph, n *ssa.Node, step, iteration *ssa.Value, seed int
 		replace(mask, insert("", "Cast", []*ssa.Value{masked(ones)}, ssa.IntAttr("to", int64(ndarray.Bool))))
 	}
 	replace(n.Out[0], masked(x))
-	g.RemoveNodes(func(m *ssa.Node) bool { return m == n })
+	n.TruncateInputs(0)
 }
 
 // passDropouts brings Dropout nodes whose mode is constant into the form of inference.

@@ -87,7 +87,7 @@ func TestMaskedDifferences(t *testing.T) {
 	g, y := masked(t, ndarray.Float64, 0.4, 7, 3, 5)
 	square := g.NewNode("ReduceSumSquare", []*ssa.Value{y}, 1, ssa.IntAttr("keepdims", 0))
 	require.NoError(t, ops.Infer(square))
-	d, err := gradient.Of(g, square.Out[0], g.Params[0])
+	d, err := gradient.Of(t.Context(), g, square.Out[0], g.Params[0])
 	require.NoError(t, err)
 	g.Results = []*ssa.Value{square.Out[0], d[0]}
 	x := ndarray.Must(ndarray.Float64, 3, 5)
@@ -126,7 +126,7 @@ func wide(t *testing.T, dropout string, version int, attrs ...ssa.Attr) *berth.M
 	for _, n := range append([]*ssa.Node(nil), g.Nodes...) {
 		if n.Op == "Dropout" && version > 0 {
 			n.Version, n.Attrs = version, attrs
-			require.NoError(t, ops.Modernize(g, n))
+			require.NoError(t, ops.Modernize(t.Context(), g, n))
 		}
 	}
 	require.NoError(t, ops.InferGraph(g))

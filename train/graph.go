@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -12,6 +13,9 @@ import (
 // [New].
 type Builder struct {
 	Graph *ssa.Graph
+	ctx   context.Context
+	names map[string]bool // of the first inputs, as many as read
+	read  int
 	err   error
 }
 
@@ -33,6 +37,14 @@ func (b *Builder) fail(err error) {
 	}
 }
 
+// hasEnded reports whether more nodes are of no use: the first failure, which the end of the context is too, stands.
+func (b *Builder) hasEnded() bool {
+	if err := b.ctx.Err(); err != nil {
+		b.fail(err)
+	}
+	return b.err != nil
+}
+
 // Number is a scalar of the element type of another value.
 func (b *Builder) Number(like *ssa.Value, v float64) *ssa.Value {
 	a := ndarray.Must(like.Type.DType)
@@ -47,10 +59,14 @@ func (b *Builder) constant(a *ndarray.Array) *ssa.Value {
 // Input adds an input of the step behind those that it has, which [Trainer.Inputs] lists.
 // A name that the step has already fails.
 func (b *Builder) Input(name string, t ssa.Type) *ssa.Value {
-	for _, p := range b.Graph.Params {
-		if p.Name == name {
-			b.fail(fmt.Errorf("the step adds an input %q, and an input or a weight of the model has this name: rename that", name))
-		}
+	if b.names == nil {
+		b.names = map[string]bool{}
+	}
+	for ; b.read < len(b.Graph.Params); b.read++ {
+		b.names[b.Graph.Params[b.read].Name] = true
+	}
+	if b.names[name] {
+		b.fail(fmt.Errorf("the step adds an input %q, and an input or a weight of the model has this name: rename that", name))
 	}
 	return b.Graph.AddParam(name, t)
 }

@@ -1,11 +1,14 @@
 package train
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/gradient"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -42,13 +45,15 @@ func (t *Trainer) Model() (_ *berth.Model, err error) {
 		now[s.name] = ssa.NewConstant(a)
 	}
 	g := t.model.Graph()
-	g.Walk(func(g *ssa.Graph) {
-		for _, v := range g.Values() {
-			if v != nil && v.Const != nil && now[v.Name] != nil && v.Const.Equal(t.constants[v.Name]) {
-				v.Const = now[v.Name]
-			}
+	weights, err := gradient.Weights(context.Background(), g)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range weights {
+		for _, v := range w.Values {
+			v.Const = cmp.Or(now[w.Name], v.Const)
 		}
-	})
+	}
 	inferenceForm(g)
 	var names []string
 	for _, port := range t.model.Outputs() {

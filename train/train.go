@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/berth-onnx/berth"
@@ -101,15 +100,19 @@ func New(ctx context.Context, m *berth.Model, o Options) (_ *Trainer, err error)
 	if err := o.check(m); err != nil {
 		return nil, err
 	}
+	defer func() { err = rescue.WithCause(ctx, err) }()
 	t := &Trainer{model: m, options: o, constants: map[string]*ssa.Constant{}}
 	g, err := t.forward(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.complete(g); err != nil {
+	if err := t.complete(ctx, g); err != nil {
 		return nil, err
 	}
-	return t, t.compile(ctx, g)
+	if err := t.compile(ctx, g); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // check reports options that make no sense.
@@ -126,13 +129,18 @@ func (o *Options) check(m *berth.Model) error {
 	case o.Learn != nil && len(o.Learn) == 0:
 		return errors.New("Learn names no weight; nil learns all")
 	}
-	for i, name := range o.Learn {
-		if slices.Contains(o.Learn[:i], name) {
+	inputs, known := map[string]bool{}, make(map[string]bool, len(o.Learn))
+	for _, p := range m.Inputs() {
+		inputs[p.Name] = true
+	}
+	for _, name := range o.Learn {
+		if known[name] {
 			return fmt.Errorf("Learn names %q twice", name)
 		}
-		if slices.ContainsFunc(m.Inputs(), func(p berth.Port) bool { return p.Name == name }) {
+		if inputs[name] {
 			return fmt.Errorf("Learn names %q, which is an input of the model and no weight", name)
 		}
+		known[name] = true
 	}
 	return nil
 }
@@ -147,116 +155,9 @@ func sameType(weights []*ssa.Value) error {
 	return nil
 }
 
-// forward is the model's graph with the weights as parameters, batch normalization in training form, and shapes bound.
-func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
-	g := t.model.Graph()
-	stats := trainNorms(g, t.options.Learn)
-	names := t.options.Learn
-	if names == nil {
-		names = weightsOf(g, stats)
-	}
-	if t.options.WithoutDropout {
-		passDropouts(g)
-	} else {
-		t.draws = drawDropouts(g, t.options.Seed)
-	}
-	_, values, err := gradient.Promote(g, slices.Concat(names, stats)...)
-	if err != nil {
-		return nil, err
-	}
-	if t.draws {
-		if _, _, err := gradient.Promote(g, stepNumber); err != nil {
-			return nil, err
-		}
-		t.scalars = append(t.scalars, ndarray.Must(ndarray.Int64))
-	}
-	for i, name := range slices.Concat(names, stats) {
-		t.constants[name] = values[i]
-	}
-	t.learned, t.statistics = names, stats
-	var outputs []string
-	for _, port := range t.model.Outputs() {
-		outputs = append(outputs, port.Name)
-	}
-	for len(outputs) < len(g.Results) { // running statistics
-		outputs = append(outputs, g.Results[len(outputs)].Name)
-	}
-	folded := berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputs})
-	out, err := folded.Folded(ctx, t.options.Compile...)
-	if err != nil {
-		return nil, err
-	}
-	at := 0
-	if t.options.Output != "" {
-		if at = slices.Index(outputs[:len(t.model.Outputs())], t.options.Output); at < 0 {
-			return nil, fmt.Errorf("no output is called %q; the outputs are %s", t.options.Output, strings.Join(outputs, ", "))
-		}
-	}
-	for i, name := range stats {
-		t.keep(out, name, out.Results[len(t.model.Outputs())+i])
-	}
-	out.Results = append([]*ssa.Value{out.Results[at]}, out.Results[len(t.model.Outputs()):]...)
-	return out, nil
-}
-
-// weightsOf lists the tensors of floats of rank 1 and more that nodes read, but not statistics.
-func weightsOf(g *ssa.Graph, stats []string) (names []string) {
-	seen := map[*ssa.Constant]bool{}
-	g.Walk(func(g *ssa.Graph) {
-		for _, v := range g.Values() {
-			if v == nil || v.Const == nil || seen[v.Const] || !v.Const.DType().IsFloat() || len(v.Const.Shape()) == 0 || len(v.Uses()) == 0 || isScale(v) {
-				continue
-			}
-			seen[v.Const] = true
-			if !slices.Contains(stats, v.Name) && !slices.Contains(names, v.Name) {
-				names = append(names, v.Name)
-			}
-		}
-	})
-	return names
-}
-
-// isScale reports constants that say how large a result is.
-func isScale(v *ssa.Value) bool {
-	return slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return u.Node.Op == "Resize" && u.Index > 0 })
-}
-
-// trainNorms brings batch normalizations with constant statistics into training form, if their scale or bias is learned; the running
-// statistics become further results, in the order of the names that are returned: those of the constants.
-func trainNorms(g *ssa.Graph, learn []string) (names []string) {
-	for _, n := range g.Nodes {
-		if n.Op == "BatchNormalization" && learn != nil && !slices.Contains(learn, n.In[1].Name) && !slices.Contains(learn, n.In[2].Name) {
-			freezeNorm(g, n)
-			continue
-		}
-		if n.Op != "BatchNormalization" || n.Domain != "" || n.In[3].Const == nil || n.In[4].Const == nil || slices.Contains(names, n.In[3].Name) {
-			continue
-		}
-		n.SetAttr(ssa.IntAttr("training_mode", 1))
-		if n.Output(1) == nil && n.Output(2) == nil {
-			n.Out = n.Out[:1]
-		}
-		for i, of := range n.In[3:5] {
-			next := n.Output(1 + i)
-			if next == nil {
-				next = g.AddOutput(n, fmt.Sprintf("%s after the step %d", of.Name, i))
-			}
-			names = append(names, of.Name)
-			g.Results = append(g.Results, next)
-		}
-	}
-	return names
-}
-
-// keep makes a parameter a state that a result replaces.
-func (t *Trainer) keep(g *ssa.Graph, name string, _ *ssa.Value) {
-	i := slices.IndexFunc(g.Params, func(v *ssa.Value) bool { return v.Name == name })
-	t.states = append(t.states, state{name, g.Params[i].Type, t.constants[name]})
-}
-
 // complete adds loss, derivatives and update. The results are the loss, then what states become.
-func (t *Trainer) complete(g *ssa.Graph) error {
-	b := &Builder{Graph: g}
+func (t *Trainer) complete(ctx context.Context, g *ssa.Graph) error {
+	b := &Builder{Graph: g, ctx: ctx}
 	var loss *ssa.Value
 	rescue.Call("Options.Loss", func() { loss = t.options.Loss(b, g.Results[0]) })
 	if b.err != nil {
@@ -269,7 +170,7 @@ func (t *Trainer) complete(g *ssa.Graph) error {
 		return fmt.Errorf("the loss is %s; it must be one number of known shape: bind the shapes of the inputs, or take a mean", loss.Type)
 	}
 	g.Results[0] = loss
-	weights, slopes, err := t.slopes(g, loss)
+	weights, slopes, err := t.slopes(ctx, g, loss)
 	if err == nil {
 		err = sameType(weights)
 	}
@@ -341,18 +242,19 @@ func updateEarly(g *ssa.Graph, from int) {
 
 // slopes are the weights that the loss depends on and its derivatives by them. Weights that were asked for by name must be
 // among them.
-func (t *Trainer) slopes(g *ssa.Graph, loss *ssa.Value) (weights, slopes []*ssa.Value, err error) {
+func (t *Trainer) slopes(ctx context.Context, g *ssa.Graph, loss *ssa.Value) (weights, slopes []*ssa.Value, err error) {
+	chosen := setOf(t.learned)
 	for _, p := range g.Params {
-		if slices.Contains(t.learned, p.Name) {
+		if chosen[p.Name] {
 			weights = append(weights, p)
 		}
 	}
 	if t.options.Learn != nil {
-		slopes, err = gradient.Of(g, loss, weights...)
+		slopes, err = gradient.Of(ctx, g, loss, weights...)
 		return weights, slopes, err
 	}
 	r := gradient.Reversal{Graph: g, Y: loss, By: weights}
-	all, err := r.Append()
+	all, err := r.Append(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -369,7 +271,7 @@ func (t *Trainer) slopes(g *ssa.Graph, loss *ssa.Value) (weights, slopes []*ssa.
 	case len(weights) == 0:
 		return nil, nil, errors.New("the model has no weights: no tensors of floats of rank 1 or more")
 	default:
-		_, err = gradient.Of(g, loss, weights[0]) // which says what is in the way
+		_, err = gradient.Of(ctx, g, loss, weights[0]) // which says what is in the way
 		return nil, nil, fmt.Errorf("the loss depends on no weight: %w", err)
 	}
 	return learned, slopes, nil
@@ -382,6 +284,9 @@ func (t *Trainer) accumulate(b *Builder, weights, slopes []*ssa.Value) (sums []*
 		return nil
 	}
 	for i, w := range weights {
+		if b.hasEnded() {
+			return nil
+		}
 		sum := b.Input("sum of "+w.Name, w.Type)
 		slopes[i] = b.add(sum, b.times(slopes[i], 1/float64(t.options.Accumulate)))
 		sums = append(sums, slopes[i])
@@ -398,12 +303,14 @@ func (t *Trainer) holdUntilDue(b *Builder, weights, sums []*ssa.Value) {
 	due := b.Input("whether weights change", ssa.StaticTensor(sums[0].Type.DType))
 	t.scalars = append(t.scalars, ndarray.Must(due.Type.DType))
 	now := b.Op("Greater", []*ssa.Value{due, b.Number(due, 0)})
+	statistics, params := setOf(t.statistics), paramsByName(g)
 	for i, s := range t.states {
-		if slices.Contains(t.statistics, s.name) {
-			continue // every step is one of theirs
+		if b.hasEnded() {
+			return
 		}
-		old := g.Params[slices.IndexFunc(g.Params, func(p *ssa.Value) bool { return p.Name == s.name })]
-		g.Results[1+i] = b.Op("Where", []*ssa.Value{now, g.Results[1+i], old})
+		if !statistics[s.name] { // every step is one of theirs
+			g.Results[1+i] = b.Op("Where", []*ssa.Value{now, g.Results[1+i], params[s.name]})
+		}
 	}
 	for i, sum := range sums {
 		t.states = append(t.states, state{"sum of " + weights[i].Name, sum.Type, nil})
@@ -418,6 +325,9 @@ func (t *Trainer) clip(b *Builder, slopes []*ssa.Value) {
 	}
 	var sum *ssa.Value
 	for _, d := range slopes {
+		if b.hasEnded() {
+			return
+		}
 		part := b.Op("ReduceSumSquare", []*ssa.Value{d}, ssa.IntAttr("keepdims", 0))
 		if sum == nil {
 			sum = part
@@ -445,6 +355,9 @@ func (t *Trainer) update(b *Builder, weights, slopes []*ssa.Value) {
 		t.scalars = append(t.scalars, ndarray.Must(scalar.DType))
 	}
 	for i, w := range weights {
+		if b.hasEnded() {
+			return
+		}
 		moments := make([]*ssa.Value, o.moments)
 		for k := range moments {
 			moments[k] = b.Input(fmt.Sprintf("moment %d of %s", k, w.Name), w.Type)
@@ -472,7 +385,9 @@ func (t *Trainer) compile(ctx context.Context, g *ssa.Graph) (err error) {
 		}
 	}
 	t.order(g)
-	distinct(g)
+	if err := distinct(ctx, g); err != nil {
+		return err
+	}
 	if t.program, err = t.planned(ctx, &ssa.Module{Graph: g, OutputNames: names, Defaults: defaults}, opts); err != nil {
 		return err
 	}
@@ -484,10 +399,17 @@ func (t *Trainer) compile(ctx context.Context, g *ssa.Graph) (err error) {
 // order puts inputs first, then scalars, then states; parameters that nothing learns become constants again.
 func (t *Trainer) order(g *ssa.Graph) {
 	var scalars, states []*ssa.Value
+	input, kept := make(map[*ssa.Value]bool, len(t.inputs)), make(map[string]bool, len(t.states))
+	for _, v := range t.inputs {
+		input[v] = true
+	}
+	for _, s := range t.states {
+		kept[s.name] = true
+	}
 	for _, p := range g.Params {
 		switch {
-		case slices.Contains(t.inputs, p):
-		case slices.ContainsFunc(t.states, func(s state) bool { return s.name == p.Name }):
+		case input[p]:
+		case kept[p.Name]:
 			states = append(states, p)
 		case t.constants[p.Name] != nil:
 			c := g.AddConst(p.Name, t.constants[p.Name])
@@ -500,19 +422,24 @@ func (t *Trainer) order(g *ssa.Graph) {
 }
 
 // distinct gives results and nodes' values names of their own.
-func distinct(g *ssa.Graph) {
-	seen := map[string]bool{}
+func distinct(ctx context.Context, g *ssa.Graph) error {
+	seen, own := make(map[string]bool, g.NumValues()), make(map[*ssa.Value]bool, len(g.Params))
 	for _, p := range g.Params {
-		seen[p.Name] = true
+		seen[p.Name], own[p] = true, true
 	}
+	results := make(map[*ssa.Value]bool, len(g.Results))
 	for i, r := range g.Results { // one value may be several results
-		if slices.Contains(g.Results[:i], r) || r.Def == nil {
+		if results[r] || r.Def == nil {
 			g.Results[i] = g.NewNode("Identity", []*ssa.Value{r}, 1).Out[0]
 			g.Results[i].Type = r.Type
 		}
+		results[r] = true
 	}
-	for _, v := range g.Values() {
-		if v == nil || v.IsParam() && slices.Contains(g.Params, v) {
+	for i, v := range g.Values() {
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if v == nil || own[v] {
 			continue
 		}
 		for seen[v.Name] {
@@ -520,7 +447,11 @@ func distinct(g *ssa.Graph) {
 		}
 		seen[v.Name] = true
 	}
+	return nil
 }
+
+// lookEvery is how many values a loop passes between two looks at the context.
+const lookEvery = 1024
 
 // Inputs lists what a step takes, in order: the inputs of the model, then those of the loss, with types and shapes.
 func (t *Trainer) Inputs() (ports []berth.Port) {

@@ -61,8 +61,12 @@ func expandGradient(u *ops.Upgrader, n *ssa.Node) error {
 	if err != nil {
 		return err
 	}
+	ctx := u.Ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	r := gradient.Reversal{Graph: u.Graph, Y: y, By: n.In[:len(xs)], Held: n.In[len(xs):], Before: n}
-	results, err := r.Append()
+	results, err := r.Append(ctx)
 	if err != nil {
 		return err
 	}
@@ -201,7 +205,7 @@ func evalGradient(c *ops.Call) {
 	m := g.NewNode(n.Op, g.Params, len(n.Out), n.Attrs...)
 	m.Domain = n.Domain
 	g.Results = append(g.Results, m.Out...)
-	kit.Check(expandGradient(&ops.Upgrader{Graph: g}, m))
+	kit.Check(expandGradient(&ops.Upgrader{Graph: g, Ctx: c.Ctx}, m))
 	kit.Check(ops.InferGraph(g))
 	ctx := c.Ctx
 	if ctx == nil {
