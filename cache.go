@@ -179,19 +179,34 @@ func (m *Model) statesOf(c *config) ([]program.State, error) {
 	if c.overwrite != nil && len(c.states) == 0 {
 		return nil, &OptionError{Option: "WithStatesOverwritten", Want: "a state to overwrite; WithState declares one"}
 	}
+	if len(c.states) == 0 {
+		return nil, nil
+	}
+	inputs, results := firstNamed(m.Inputs()), firstNamed(m.Outputs())
+	continued, continues := make([]bool, len(m.module.Graph.Params)), make([]bool, len(m.module.Graph.Results))
 	var out []program.State
 	for _, s := range c.states {
-		in := slices.IndexFunc(m.Inputs(), func(p Port) bool { return p.Name == s.input })
-		res := slices.IndexFunc(m.Outputs(), func(p Port) bool { return p.Name == s.result })
+		in, isInput := inputs[s.input]
+		res, isResult := results[s.result]
 		switch {
-		case in < 0:
+		case !isInput:
 			return nil, s.refused(fmt.Errorf("no input is called %q, to be a state; the inputs are %s", s.input, portNames(m.module.Graph.Params)))
-		case res < 0:
+		case !isResult:
 			return nil, s.refused(fmt.Errorf("no result is called %q, to continue the state %q; the results are %s", s.result, s.input, portNames(m.module.Graph.Results)))
-		case slices.ContainsFunc(out, func(o program.State) bool { return o.Param == in || o.Result == res }):
+		case continued[in] || continues[res]:
 			return nil, s.refused(errors.New("the input or the result is that of another state"))
 		}
+		continued[in], continues[res] = true, true
 		out = append(out, program.State{Param: in, Result: res, Initial: m.module.Defaults[s.input], Overwrite: c.overwrite})
 	}
 	return out, nil
+}
+
+// firstNamed are the first positions of names.
+func firstNamed(ports []Port) map[string]int {
+	at := make(map[string]int, len(ports))
+	for i, p := range slices.Backward(ports) {
+		at[p.Name] = i
+	}
+	return at
 }

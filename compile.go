@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -222,8 +221,12 @@ func (m *Model) order(ctx context.Context, g *ssa.Graph, c *config) (*schedule.R
 	}
 	all := g.Results
 	g.Results = nil
+	next := make([]bool, len(all))
+	for _, st := range states {
+		next[st.Result] = true
+	}
 	for i, v := range all {
-		if !slices.ContainsFunc(states, func(st program.State) bool { return st.Result == i }) {
+		if !next[i] {
 			g.Results = append(g.Results, v)
 		}
 	}

@@ -79,8 +79,8 @@ type bindings struct {
 	dims      map[string]int64
 	bounds    map[string]int64
 	states    []statePair
-	overwrite func(g *ssa.Graph, st program.State) bool // whether a run writes a next value over the state
-	off       []string                                  // passes that are left out
+	overwrite func(o *program.Positions, st program.State) bool // whether a run writes a next value over the state
+	off       []string                                          // passes that are left out
 }
 
 // key is a form of the bindings that can be compared.

@@ -33,61 +33,106 @@ func (e *TornError) Error() string {
 
 // overwrites finds the states that are overwritten, by their next values, and orders the graph for them.
 func (c *compiler) overwrites(g *ssa.Graph) {
+	o := positionsOf(g)
 	for i, st := range c.opts.States {
-		if st.Overwrite != nil && !c.opts.ParallelSafe && !c.opts.placed && st.Overwrite(g, st) {
+		if st.Overwrite != nil && !c.opts.ParallelSafe && !c.opts.placed && c.ctx.Err() == nil && st.Overwrite(o, st) {
 			c.over[g.Results[st.Result]] = i
 		}
 	}
 }
 
+// Positions are where nodes stand in a graph, and how often values are among its results.
+type Positions struct {
+	graph   *ssa.Graph
+	of      []int // by id of a node
+	results map[*ssa.Value]int
+}
+
+func positionsOf(g *ssa.Graph) *Positions {
+	o := &Positions{g, make([]int, g.NumNodeIDs()), make(map[*ssa.Value]int, len(g.Results))}
+	for i, n := range g.Nodes {
+		o.of[n.ID] = i
+	}
+	for _, r := range g.Results {
+		o.results[r]++
+	}
+	return o
+}
+
 // CanOverwrite reports whether the next value of a state is made where the state lies, after its node was moved behind the other
 // readers of the state, if it had to be. Only programs that ask for it link it.
-func CanOverwrite(g *ssa.Graph, st State) bool {
-	p, next := g.Params[st.Param], g.Results[st.Result]
+func CanOverwrite(o *Positions, st State) bool {
+	p, next := o.graph.Params[st.Param], o.graph.Results[st.Result]
 	n := next.Def
 	if _, sized := next.Type.ByteSize(); n == nil || !sized || ops.IsControl(n) || len(ops.Aliases(n)) > 0 || !ops.SameLayout(p.Type, next.Type) {
 		return false
 	}
-	shown, last := readersOf(g, p, n)
-	behind, _ := readersOf(g, next, nil)
-	for i, r := range g.Results {
-		if shown[r] || behind[r] && i != st.Result {
-			return false
-		}
+	last := -1
+	shown := shownBy(p, n, func(m *ssa.Node) { last = max(last, o.of[m.ID]) })
+	if o.leave(shown) > 0 || o.leave(shownBy(next, nil, nil)) > 1 {
+		return false
 	}
 	for i, v := range n.In {
 		if shown[v] && (v != p || !slices.Contains(ops.InPlacePairs(n), ops.Pair{In: i, Out: next.DefIndex})) {
 			return false
 		}
 	}
-	at := slices.Index(g.Nodes, n)
-	for _, m := range g.Nodes[at+1 : max(last, at)+1] {
-		if slices.ContainsFunc(m.In, func(v *ssa.Value) bool { return v != nil && v.Def == n }) {
+	return o.move(n, last)
+}
+
+// leave is how many results are among some values.
+func (o *Positions) leave(values map[*ssa.Value]bool) (count int) {
+	for v := range values {
+		count += o.results[v]
+	}
+	return count
+}
+
+// move puts a node behind the one at a position, if it is not there already, unless a node in between reads a result of it.
+func (o *Positions) move(n *ssa.Node, last int) bool {
+	at, nodes := o.of[n.ID], o.graph.Nodes
+	if last <= at {
+		return true
+	}
+	for _, v := range n.Out {
+		if v != nil && slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return o.of[u.Node.ID] <= last }) {
 			return false
 		}
 	}
-	if last > at {
-		copy(g.Nodes[at:last], g.Nodes[at+1:last+1])
-		g.Nodes[last] = n
+	copy(nodes[at:last], nodes[at+1:last+1])
+	nodes[last] = n
+	for i := at; i <= last; i++ {
+		o.of[nodes[i].ID] = i
 	}
 	return true
 }
 
-// readersOf are the values that may show the bytes of a value, itself among them, and the position of the last node but one that reads them.
-func readersOf(g *ssa.Graph, of *ssa.Value, but *ssa.Node) (shown map[*ssa.Value]bool, last int) {
-	shown, last = map[*ssa.Value]bool{of: true}, -1
-	for i, n := range g.Nodes {
-		if n == but || !slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return shown[v] }) {
-			continue
-		}
-		last = i
-		if passesOn(n, shown) || len(ops.Aliases(n)) > 0 {
-			for _, v := range n.Out {
-				shown[v] = v != nil
+// shownBy are the values that may show the bytes of a value, itself among them. It tells of each node but one that reads some of them.
+func shownBy(of *ssa.Value, but *ssa.Node, reader func(*ssa.Node)) map[*ssa.Value]bool {
+	shown, queue := map[*ssa.Value]bool{of: true}, []*ssa.Value{of}
+	for len(queue) > 0 {
+		v := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for _, u := range v.Uses() {
+			n := u.Node
+			if n == but {
+				continue
+			}
+			if reader != nil {
+				reader(n)
+			}
+			if !passesOn(n, shown) && len(ops.Aliases(n)) == 0 {
+				continue
+			}
+			for _, y := range n.Out {
+				if y != nil && !shown[y] {
+					shown[y] = true
+					queue = append(queue, y)
+				}
 			}
 		}
 	}
-	return shown, last
+	return shown
 }
 
 // passesOn reports whether results of control flow may show the bytes of an operand: unless its bodies only compute with it.
@@ -104,7 +149,7 @@ func passesOn(n *ssa.Node, shown map[*ssa.Value]bool) bool {
 			return true
 		}
 		for _, body := range n.Bodies {
-			inside, _ := readersOf(body, body.Params[len(body.Params)-n.Captures+i-first], nil)
+			inside := shownBy(body.Params[len(body.Params)-n.Captures+i-first], nil, nil)
 			if slices.ContainsFunc(body.Results, func(r *ssa.Value) bool { return inside[r] }) {
 				return true
 			}

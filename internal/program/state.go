@@ -35,7 +35,7 @@ type State struct {
 	Param, Result int           // positions among the program's parameters and results
 	Initial       *ssa.Constant // nil: zeros
 	// Overwrite is [CanOverwrite] for a state that a run overwrites where the graph allows it; nil for two places.
-	Overwrite func(g *ssa.Graph, st State) bool
+	Overwrite func(o *Positions, st State) bool
 
 	overwritten bool
 	shape       []int
