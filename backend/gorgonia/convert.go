@@ -1,6 +1,8 @@
 package gorgonia
 
 import (
+	"context"
+
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
@@ -15,7 +17,7 @@ type DenseError = dense.Error
 // row-major order first. The error is a [*DenseError], or one of the budget of memory.
 func ArrayOf(d *tensor.Dense) (_ *ndarray.Array, err error) {
 	defer rescue.Into(&err)
-	return dense.ArrayOf(d)
+	return dense.ArrayOf(context.Background(), d)
 }
 
 // DenseOf views an array as a tensor over the same memory; memory that is not aligned for the element type is copied. The

@@ -62,7 +62,7 @@ func (s *Session) session() *berth.Session {
 // Run is [berth.Model.RunValues]: it compiles the model for the shapes of the inputs, unless it did before, and runs it
 // once. Inputs may be slices, transposed or column-major. The results are fresh tensors.
 func (m *Model) Run(ctx context.Context, inputs Tensors, opts ...berth.Option) (Tensors, error) {
-	return run(inputs, func(in values) (values, error) { return m.model().RunValues(ctx, in, opts...) })
+	return run(ctx, inputs, func(in values) (values, error) { return m.model().RunValues(ctx, in, opts...) })
 }
 
 // Compile is [berth.Model.Compile].
@@ -85,7 +85,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...berth.Option) (*Model, *be
 
 // Run is [berth.Program.RunValues]. The results are fresh tensors. Any number of runs may be in progress.
 func (p *Program) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
-	return run(inputs, func(in values) (values, error) { return p.program().RunValues(ctx, in) })
+	return run(ctx, inputs, func(in values) (values, error) { return p.program().RunValues(ctx, in) })
 }
 
 // RunInto is [berth.Program.RunInto]: results are written into the caller's tensors, which may be slices, transposed or
@@ -116,7 +116,7 @@ func session(s *berth.Session, err error) (*Session, error) {
 
 // Run is [berth.Session.RunValues]. The results are windows over the session's arena, valid until its next run.
 func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
-	return run(inputs, func(in values) (values, error) { return s.session().RunValues(ctx, in) })
+	return run(ctx, inputs, func(in values) (values, error) { return s.session().RunValues(ctx, in) })
 }
 
 // RunInto is [berth.Session.RunInto], with buffers as in [Program.RunInto].
@@ -143,9 +143,9 @@ func (s *Session) Observe(f func(step berth.Step, results []*tensor.Dense)) {
 type values = map[string]ndarray.Value
 
 // run converts inputs and results.
-func run(inputs Tensors, f func(values) (values, error)) (_ Tensors, err error) {
+func run(ctx context.Context, inputs Tensors, f func(values) (values, error)) (_ Tensors, err error) {
 	defer rescue.Into(&err)
-	in, err := valuesOf(inputs)
+	in, err := valuesOf(ctx, inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -163,10 +163,10 @@ func run(inputs Tensors, f func(values) (values, error)) (_ Tensors, err error) 
 }
 
 // valuesOf converts inputs. Of several errors, it returns that of the first name.
-func valuesOf(in Tensors) (values, error) {
+func valuesOf(ctx context.Context, in Tensors) (values, error) {
 	out := make(values, len(in))
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		a, err := ArrayOf(in[name])
+		a, err := dense.ArrayOf(ctx, in[name])
 		if err != nil {
 			return nil, inputError(name, err)
 		}
@@ -195,7 +195,7 @@ func outputError(name string, err error) error {
 // row-major order. A session can not see where the latter will be copied to, and is told.
 func runInto(ctx context.Context, inputs, buffers Tensors, f func(context.Context, values, map[string]*ndarray.Array) error) (err error) {
 	defer rescue.Into(&err)
-	in, err := valuesOf(inputs)
+	in, err := valuesOf(ctx, inputs)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func runInto(ctx context.Context, inputs, buffers Tensors, f func(context.Contex
 			out[name] = m.Array()
 			continue
 		}
-		if out[name], err = ndarray.New(m.DType, m.Shape...); err != nil {
+		if out[name], err = ndarray.NewIn(ndarray.BudgetOf(ctx), m.DType, m.Shape...); err != nil {
 			return outputError(name, err)
 		}
 		strided = append(strided, func() { m.Store(out[name]) })

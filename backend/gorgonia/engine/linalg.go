@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -63,7 +64,7 @@ func matrixOf(t tensor.Tensor) (matrix, error) {
 			return matrix{turned.Array(), d.Dtype(), true}, nil
 		}
 	}
-	a, err := m.Packed()
+	a, err := m.Packed(context.Background())
 	if err != nil {
 		return matrix{}, err
 	}

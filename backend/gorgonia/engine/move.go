@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -23,7 +24,7 @@ func (o *operations) Transpose(t tensor.Tensor, expStrides []int) error {
 		if err != nil {
 			return nil, err
 		}
-		a, err := m.Packed()
+		a, err := m.Packed(context.Background())
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -55,7 +56,7 @@ func arrayOf(t tensor.Tensor) (*ndarray.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dense.ArrayOf(d)
+	return dense.ArrayOf(context.Background(), d)
 }
 
 func arraysOf(ts ...tensor.Tensor) ([]*ndarray.Array, error) {
@@ -85,7 +86,7 @@ func scalarOf(v any, dt tensor.Dtype) (*ndarray.Array, error) {
 	if v == nil || reflect.TypeOf(v) != dt.Type {
 		return nil, fmt.Errorf("a %T is no element of a tensor of %s", v, dt)
 	}
-	return dense.ArrayOf(tensor.New(tensor.FromScalar(v)))
+	return dense.ArrayOf(context.Background(), tensor.New(tensor.FromScalar(v)))
 }
 
 // newArray is a new array for a result or on the way to one.
@@ -211,7 +212,7 @@ func (o *operations) write(to *tensor.Dense, shape []int, f computing, incr bool
 		return err
 	}
 	if incr {
-		old, err := m.Packed()
+		old, err := m.Packed(context.Background())
 		if err != nil {
 			return err
 		}

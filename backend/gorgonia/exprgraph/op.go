@@ -253,7 +253,7 @@ func (o *op) call(in []gorgonia.Value) (*ops.Call, error) {
 			c.In[i] = a
 		default:
 			a := &ndarray.Array{}
-			if err := values.View(a, in[k]); err != nil {
+			if err := values.View(c.Ctx, a, in[k]); err != nil {
 				return nil, fmt.Errorf("%v: operand %d: %w", o, i, err)
 			}
 			if a.DType != o.in[k].dtype || a.Len() != (&ndarray.Array{Shape: o.in[k].shape}).Len() {

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,7 +66,7 @@ func (m *VM) wire(low *lower.Graph) {
 }
 
 // read points the parameter at the value that is bound now.
-func (in *input) read() error {
+func (in *input) read(ctx context.Context) error {
 	var v gorgonia.Value = in.State
 	if in.Node != nil {
 		v = in.Node.Value()
@@ -73,7 +74,7 @@ func (in *input) read() error {
 	if v == nil {
 		return &InputError{Name: in.name, Want: in.typ.String(), Got: "no value; bind one with gorgonia.Let"}
 	}
-	if err := values.View(in.array, v); err != nil {
+	if err := values.View(ctx, in.array, v); err != nil {
 		return in.refused(err)
 	}
 	return nil

@@ -21,7 +21,7 @@ func floats(t testing.TB, v G.Value) []float64 {
 	t.Helper()
 	require.NotNil(t, v)
 	var a ndarray.Array
-	require.NoError(t, values.View(&a, v))
+	require.NoError(t, values.View(t.Context(), &a, v))
 	out := make([]float64, a.Len())
 	for i := range out {
 		out[i] = a.Float(i)

@@ -119,7 +119,7 @@ func (m *VM) RunAll() (err error) {
 		return err
 	}
 	for i := range m.inputs {
-		if err := m.inputs[i].read(); err != nil {
+		if err := m.inputs[i].read(m.ctx); err != nil {
 			return err
 		}
 	}

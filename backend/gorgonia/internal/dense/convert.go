@@ -3,6 +3,7 @@
 package dense
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"reflect"
@@ -32,38 +33,50 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Tensor, e.Reason) }
 
 // ArrayOf views a tensor as an array over the same memory; a sliced, transposed or column-major tensor is copied into
-// row-major order first. The error is a [*Error], or one of the budget of memory.
-func ArrayOf(d *tensor.Dense) (_ *ndarray.Array, err error) {
+// row-major order first, within the budget of memory of the context. The error is a [*Error], one of that budget, or of the context.
+func ArrayOf(ctx context.Context, d *tensor.Dense) (_ *ndarray.Array, err error) {
 	defer rescue.Into(&err)
 	m, err := MemoryOf(d)
 	if err != nil {
 		return nil, err
 	}
-	return m.Packed()
+	return m.Packed(ctx)
 }
 
-// Packed is the elements in row-major order: the same memory where they lie so, else a copy.
-func (m *Memory) Packed() (*ndarray.Array, error) {
+// lookEvery is how many elements are copied between two looks at the context.
+const lookEvery = 1 << 16
+
+// Packed is the elements in row-major order: the same memory where they lie so, else a copy within the budget of memory of the
+// context, which ends with it.
+func (m *Memory) Packed(ctx context.Context) (*ndarray.Array, error) {
 	if m.Contiguous() {
 		return m.Array(), nil
 	}
-	out, err := ndarray.New(m.DType, m.Shape...)
+	out, err := ndarray.NewIn(ndarray.BudgetOf(ctx), m.DType, m.Shape...)
+	if err == nil {
+		m.while(func(at, k int) bool {
+			if k%lookEvery == 0 {
+				err = rescue.WithCause(ctx, ctx.Err())
+			}
+			m.copyElement(out, k, at)
+			return err == nil
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("a copy of a tensor of %s%v in row-major order: %w", m.DType, m.Shape, err)
 	}
-	m.each(func(at, k int) { m.copyElement(out, k, at) })
 	return out, nil
 }
 
 // View points an array at the elements of a tensor; those that do not lie in row-major order are copied. Where the array shows
-// the same memory already, nothing is allocated. The error is a [*Error], or one of the budget of memory.
-func View(a *ndarray.Array, d *tensor.Dense) error {
+// the same memory already, nothing is allocated. The error is that of [ArrayOf].
+func View(ctx context.Context, a *ndarray.Array, d *tensor.Dense) error {
 	dt, n, err := check(d)
 	if err != nil {
 		return err
 	}
 	if n > 0 && !IsContiguous(d) {
-		packed, err := ArrayOf(d)
+		packed, err := ArrayOf(ctx, d)
 		if err == nil {
 			*a = *packed
 		}
@@ -334,9 +347,16 @@ func (m *Memory) Array() *ndarray.Array {
 
 // each calls f with the position of every element, in row-major order.
 func (m *Memory) each(f func(at, k int)) {
-	index := make([]int, len(m.Shape))
-	for at, k := 0, 0; ; k++ {
+	m.while(func(at, k int) bool {
 		f(at, k)
+		return true
+	})
+}
+
+// while is each until f returns false.
+func (m *Memory) while(f func(at, k int) bool) {
+	index := make([]int, len(m.Shape))
+	for at, k := 0, 0; f(at, k); k++ {
 		i := len(index) - 1
 		for ; i >= 0; i-- {
 			index[i]++

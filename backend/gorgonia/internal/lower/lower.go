@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -345,7 +346,7 @@ func (b *builder) bound(n *gorgonia.Node, v gorgonia.Value) (*ssa.Value, error) 
 // takes numbers and vectors for any node.
 func ValueOf(n *gorgonia.Node, v gorgonia.Value) (*ndarray.Array, error) {
 	var a ndarray.Array
-	if err := values.View(&a, v); err != nil {
+	if err := values.View(context.Background(), &a, v); err != nil {
 		return nil, err
 	}
 	dt, _ := values.DType(n.Dtype())

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"unsafe"
@@ -140,7 +141,7 @@ func evalStock(c *ops.Call) error {
 		return err
 	}
 	var got ndarray.Array
-	if err := values.View(&got, v); err != nil {
+	if err := values.View(context.Background(), &got, v); err != nil {
 		return fmt.Errorf("result of %v: %w", k.op, err)
 	}
 	if got.DType != out.DType || got.Len() != out.Len() {

@@ -3,6 +3,7 @@
 package values
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -32,14 +33,14 @@ func Dtype(d ndarray.DType) (t tensor.Dtype, ok bool) {
 
 // View points an array at the memory of a value. Tensors that are not row-major and
 // contiguous are copied. Where array a shows the same memory already, nothing is allocated.
-// The error is a [*Error], or one of the budget of memory.
-func View(a *ndarray.Array, v gorgonia.Value) error {
+// The error is a [*Error], or one of the budget of memory or of the context.
+func View(ctx context.Context, a *ndarray.Array, v gorgonia.Value) error {
 	if t, ok := v.(tensor.Tensor); ok {
 		d, ok := t.(*tensor.Dense)
 		if !ok {
 			return &Error{Tensor: fmt.Sprintf("a %T", v), Reason: "it is no *tensor.Dense"}
 		}
-		return dense.View(a, d)
+		return dense.View(ctx, a, d)
 	}
 	p, dt := scalar(v)
 	if p == nil {
@@ -54,7 +55,7 @@ func Target(a *ndarray.Array, v gorgonia.Value) error {
 	if d, ok := v.(*tensor.Dense); ok && d != nil && len(d.Raw) > 0 && (d.IsMasked() || !dense.IsContiguous(d)) {
 		return errors.New("results can not be written into a tensor that is a slice with gaps, transposed, column-major or masked; give a contiguous one")
 	}
-	return View(a, v)
+	return View(context.Background(), a, v) // without a copy
 }
 
 // scalar returns where a scalar value of Gorgonia lies and its type; nil if v is none.
@@ -133,5 +134,5 @@ func scalarAt(a *ndarray.Array, t tensor.Dtype) gorgonia.Value {
 // Array is View into an array of its own.
 func Array(v gorgonia.Value) (*ndarray.Array, error) {
 	a := &ndarray.Array{}
-	return a, View(a, v)
+	return a, View(context.Background(), a, v)
 }

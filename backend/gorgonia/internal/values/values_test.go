@@ -80,7 +80,7 @@ func TestView(t *testing.T) {
 		assert.Equal(t, c.want, got, name)
 		assert.Equal(t, c.same, values.Target(&ndarray.Array{}, c.v) == nil, name)
 		if c.same {
-			assert.Zero(t, testing.AllocsPerRun(10, func() { err = values.View(a, c.v) }), name)
+			assert.Zero(t, testing.AllocsPerRun(10, func() { err = values.View(t.Context(), a, c.v) }), name)
 			assert.NoError(t, err, name)
 		}
 	}
