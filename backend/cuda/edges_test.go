@@ -172,8 +172,8 @@ func longest(waits [][]int) int {
 const branches = `in %x: float32[4,4] %a = MatMul(%x, %x) %b = Softmax(%x) %c = MatMul(%a, %b) %d = Softmax(%a) %e = Softmax(%b) %f = MatMul(%e, %d)
 	%g = Softmax(%f) %y = MatMul(%g, %c) out %y`
 
-// TestMissingEdge: the interpreter goes through a graph in orders that its edges allow, so a graph that lacks any edge which no other
-// path replaces gives an error or another result, and one that lacks none never does.
+// TestMissingEdge: the interpreter refuses a graph that lacks any edge which no other path replaces, and goes through others in orders that their edges
+// allow, so one that lacks none never gives an error or another result.
 func TestMissingEdge(t *testing.T) {
 	const name, runs = "cuda-test-missing", 60
 	d := watchEdges(name, 1)

@@ -45,15 +45,23 @@ func (l *later) isIntact() error {
 
 // span is memory of the device or of the host.
 type span struct {
-	isHost bool
-	lo, hi uint64
+	isHost    bool
+	lo, hi    uint64
+	isWritten bool
+	commutes  bool // as [device.Window] says it
 }
 
-func at(p device.Pointer, bytes int) span { return span{false, uint64(p), uint64(p) + uint64(bytes)} }
+func at(p device.Pointer, bytes int) span { return span{lo: uint64(p), hi: uint64(p) + uint64(bytes)} }
+
+// written is the same span for work that writes it.
+func (s span) written() span {
+	s.isWritten = true
+	return s
+}
 
 func ofHost(b []byte) span {
 	lo := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-	return span{true, lo, lo + uint64(len(b))}
+	return span{isHost: true, lo: lo, hi: lo + uint64(len(b))}
 }
 
 func (s span) overlaps(o span) bool { return s.isHost == o.isHost && s.lo < o.hi && o.lo < s.hi }

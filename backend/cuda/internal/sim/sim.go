@@ -45,7 +45,7 @@ type task func(ctx context.Context) error
 type piece struct {
 	work   task
 	uses   []span
-	before int   // how many it waits for
+	waits  []int // what it waits for
 	behind []int // that wait for it
 }
 
@@ -145,7 +145,7 @@ func (d *Device) CopyIn(to device.Pointer, from []byte) error {
 		}
 		copy(data, from)
 		return d.mem.SetWritten(uint64(to), len(from), true)
-	}, [][]byte{from}, at(to, len(from)), ofHost(from))
+	}, [][]byte{from}, at(to, len(from)).written(), ofHost(from))
 	if err != nil || d.isPinned(from) {
 		return err
 	}
@@ -161,7 +161,7 @@ func (d *Device) CopyOut(to []byte, from device.Pointer) error {
 		}
 		copy(to, data)
 		return nil
-	}, at(from, len(to)), ofHost(to))
+	}, at(from, len(to)), ofHost(to).written())
 }
 
 func (d *Device) read(from device.Pointer, size int) ([]byte, error) {
@@ -188,7 +188,7 @@ func (d *Device) Copy(to, from device.Pointer, bytes int64) error {
 		}
 		copy(target, source)
 		return d.mem.SetWritten(uint64(to), int(bytes), true)
-	}, at(to, int(bytes)), at(from, int(bytes)))
+	}, at(from, int(bytes)), at(to, int(bytes)).written())
 }
 
 // Zero has all bytes of a range be 0.
@@ -205,7 +205,7 @@ func (d *Device) Zero(p device.Pointer, bytes int64) error {
 
 // Forget makes memory count as unwritten, as it is for the next run of a program.
 func (d *Device) Forget(p device.Pointer, bytes int64) error {
-	return d.ask(context.Background(), func(context.Context) error { return d.mem.SetWritten(uint64(p), int(bytes), false) }, at(p, int(bytes)))
+	return d.ask(context.Background(), func(context.Context) error { return d.mem.SetWritten(uint64(p), int(bytes), false) }, at(p, int(bytes)).written())
 }
 
 // Counts is the work that kernels have done so far, by their names.
@@ -278,7 +278,9 @@ func (d *Device) Launch(l *device.Launch) error {
 	}
 	var uses []span
 	for _, w := range l.Windows {
-		uses = append(uses, at(w.Base, int(w.Bytes)))
+		use := at(w.Base, int(w.Bytes))
+		use.isWritten, use.commutes = w.IsWritten, w.Commutes
+		uses = append(uses, use)
 		access := ptx.Access(0)
 		if w.IsRead {
 			access |= ptx.Read
@@ -331,7 +333,7 @@ func (g *graph) add(work task, from [][]byte, uses []span) {
 	if !g.isFree && k > 0 {
 		g.waits = append(g.waits[:0], k-1)
 	}
-	g.pieces = append(g.pieces, piece{work: work, uses: uses, before: len(g.waits)})
+	g.pieces = append(g.pieces, piece{work: work, uses: uses, waits: slices.Clone(g.waits)})
 	g.uses, g.from = append(g.uses, uses...), append(g.from, from...)
 	for _, p := range g.waits {
 		g.pieces[p].behind = append(g.pieces[p].behind, k)
@@ -355,12 +357,15 @@ func (d *Device) After(pieces []int) error {
 	return nil
 }
 
-// Capture notes the work that ask asks for.
+// Capture notes the work that ask asks for. What may be done at the same time and touches the same bytes is an error.
 func (d *Device) Capture(ask func() error) (device.Graph, error) {
 	g := &graph{device: d}
 	d.setCapture(g)
 	defer d.setCapture(nil)
 	if err := ask(); err != nil {
+		return nil, err
+	}
+	if err := g.unordered(); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -380,7 +385,7 @@ func (g *graph) Run(ctx context.Context) error {
 func (g *graph) run(ctx context.Context) error {
 	g.left, g.ready = g.left[:0], g.ready[:0]
 	for i := range g.pieces {
-		if g.left = append(g.left, g.pieces[i].before); g.left[i] == 0 {
+		if g.left = append(g.left, len(g.pieces[i].waits)); g.left[i] == 0 {
 			g.ready = append(g.ready, i)
 		}
 	}

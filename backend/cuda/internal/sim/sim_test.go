@@ -114,3 +114,47 @@ func TestCopyInside(t *testing.T) {
 	assert.ErrorContains(t, d.CopyOut(got, y+12), "nobody has written byte 12")
 	require.Error(t, d.Copy(y, x+1192, 16))
 }
+
+// TestUnordered: a graph is refused in which two pieces may touch the same bytes at the same time, one of them writing.
+func TestUnordered(t *testing.T) {
+	const x, y, z, commuting = 0, 1, 2, 3
+	type work struct {
+		reads, writes []int // areas; the last one is written by work whose order does not matter
+		waits         []int
+	}
+	for _, c := range []struct {
+		name string
+		list []work
+		want string
+	}{
+		{"a chain", []work{{nil, []int{x}, nil}, {[]int{x}, []int{y}, []int{0}}, {[]int{y}, []int{z}, []int{1}}}, ""},
+		{"a reader that does not wait", []work{{nil, []int{x}, nil}, {[]int{x}, []int{y}, nil}}, "pieces 0 and 1"},
+		{"a writer that does not wait for a writer", []work{{nil, []int{x}, nil}, {nil, []int{x}, nil}}, "pieces 0 and 1"},
+		{"a writer that waits for one of two readers", []work{{nil, []int{x}, nil}, {[]int{x}, []int{y}, []int{0}}, {[]int{x}, []int{z}, []int{0}}, {nil, []int{x}, []int{1}}}, "pieces 2 and 3"},
+		{"a writer that waits for both", []work{{nil, []int{x}, nil}, {[]int{x}, []int{y}, []int{0}}, {[]int{x}, []int{z}, []int{0}}, {nil, []int{x}, []int{1, 2}}}, ""},
+		{"a path through another piece", []work{{nil, []int{x}, nil}, {nil, []int{y}, []int{0}}, {[]int{x}, []int{z}, []int{1}}}, ""},
+		{"a path to another piece alone", []work{{nil, []int{x}, nil}, {nil, []int{y}, nil}, {[]int{x}, []int{z}, []int{1}}}, "pieces 0 and 2"},
+		{"writers whose order does not matter", []work{{nil, []int{commuting}, nil}, {nil, []int{commuting}, nil}}, ""},
+		{"a reader behind one of them", []work{{nil, []int{commuting}, nil}, {nil, []int{commuting}, nil}, {[]int{commuting}, []int{x}, []int{1}}}, "pieces 0 and 2"},
+		{"a reader before one of them", []work{{[]int{commuting}, []int{x}, nil}, {nil, []int{commuting}, nil}}, "pieces 0 and 1"},
+	} {
+		g := &graph{}
+		for _, w := range c.list {
+			p := piece{waits: w.waits}
+			for _, r := range w.reads {
+				p.uses = append(p.uses, at(device.Pointer(200*r), 100))
+			}
+			for _, r := range w.writes {
+				s := at(device.Pointer(200*r+50), 100).written()
+				s.commutes = r == commuting
+				p.uses = append(p.uses, s)
+			}
+			g.pieces = append(g.pieces, p)
+		}
+		if err := g.unordered(); c.want == "" {
+			assert.NoError(t, err, c.name)
+		} else {
+			assert.ErrorContains(t, err, c.want, c.name)
+		}
+	}
+}
