@@ -2,6 +2,7 @@ package berth
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
@@ -47,7 +48,7 @@ func (m *Model) Compile(ctx context.Context, opts ...Option) (*Program, error) {
 }
 
 func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
-	defer func() { err = rescue.WithCause(ctx, err) }()
+	defer func() { err = rescue.WithCause(ctx, m.ofShapes(ctx, &c, err)) }()
 	start := time.Now()
 	ctx = c.memory.In(ctx)
 	c.weights = m.weights()
@@ -91,6 +92,17 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	out.compile = time.Since(start)
 	m.made.add(out)
 	return out, nil
+}
+
+// ofShapes marks a failed inference of shapes as one of the call's inputs where the call fixes shapes, and open ones can be inferred.
+func (m *Model) ofShapes(ctx context.Context, c *config, err error) error {
+	if at := (*NodeError)(nil); len(c.shapes)+len(c.dims) == 0 || !errors.As(err, &at) || at.Stage != "shape inference" {
+		return err
+	}
+	if _, invalid := ops.Bind(ctx, m.module.Graph, ops.Binding{}); invalid != nil {
+		return err
+	}
+	return program.OfInputs(err)
 }
 
 // ready opens the device, if the backend has any, so that its absence shows before all work.
@@ -325,6 +337,11 @@ type Session struct {
 // ErrSessionInUse is the error of a call on a [Session] that another goroutine, or an
 // observer of the same run, is using.
 var ErrSessionInUse = program.ErrInUse
+
+// ErrInput marks every error whose cause are the inputs of the call: names, types and shapes that do not fit the model
+// ([InputError], [CacheError]), and nodes that can not compute with these shapes or elements, such as an index out of range ([NodeError]).
+// A server answers it with the status 400, other errors with 500.
+var ErrInput = ops.ErrInput
 
 // NewSession allocates an arena. Where a device has no room for it, the error comes within a second or so; [Program.RunValues] waits for room until its
 // context ends.

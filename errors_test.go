@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -300,4 +301,72 @@ func TestUntypedInputs(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.ErrorIs(t, m.CheckPortable(ended), context.Canceled)
+}
+
+// TestErrInput: an error is an ErrInput where other inputs of the same types would have been computed, and only there.
+func TestErrInput(t *testing.T) {
+	type inputs = map[string]ndarray.Value
+	ids := func(batch, n int, id int64) *ndarray.Array {
+		all := make([]int64, batch*n)
+		for i := range all {
+			all[i] = id
+		}
+		return ndarray.Of(all, batch, n)
+	}
+	tokens := func(n int, id int64) inputs {
+		return inputs{"input_ids": ids(1, n, id), "attention_mask": ids(1, n, 1), "token_type_ids": ids(1, n, 0)}
+	}
+	model := func(name string) *berth.Model {
+		m, err := berth.Open(shareddata.Path(t, "models", name, "model.onnx"))
+		require.NoError(t, err)
+		t.Cleanup(func() { m.Close() })
+		return m
+	}
+	bert, ocr := model("bert_mini"), model("ppocr_rec")
+	gather := fromText(t, `graph "g" { in %x: float32[4] in %i: int64[N] %y = Gather(%x, %i) [axis=0] out %y }`)
+	reshape := fromText(t, `graph "g" { in %x: float32[N] const %s: int64[2] = [2, 3] %y = Reshape(%x, %s) out %y }`)
+	inside := fromText(t, `graph "g" { in %x: float32[4] in %i: int64[N] in %b: bool[] %y = If(%b | %x, %i) { then_branch: graph "t" { in %x: float32[4] in %i: int64[N] %y = Gather(%x, %i) [axis=0] out %y } else_branch: graph "e" { in %x: float32[4] in %i: int64[N] %y = Identity(%x) out %y } } out %y }`)
+	defect := parsed(t, `graph "g" { in %x: float32[N] const %w: float32[4] = [1, 2, 3, 4] const %i: int64[1] = [9] %g = Gather(%w, %i) [axis=0] %y = Add(%x, %g) out %y }`)
+	late := fromText(t, `graph "g" { in %x: float32[N] const %w: float32[4] = [1, 2, 3, 4] %r = RandomUniform() [low=9.0, high=9.5, shape=[1]] %i = Cast(%r) [to=7] %g = Gather(%w, %i) [axis=0] %y = Add(%x, %g) out %y }`)
+	for _, c := range []struct {
+		name   string
+		m      *berth.Model
+		in     inputs
+		is     bool
+		opts   []berth.Option
+		reason string
+	}{
+		{"an unknown name", gather, inputs{"q": floats(0, 1)}, true, nil, "an unknown name"},
+		{"a missing input", gather, inputs{"x": floats(0, 4)}, true, nil, "got nothing"},
+		{"another type", gather, inputs{"x": ndarray.Must(ndarray.Float64, 4), "i": ndarray.Of([]int64{0}, 1)}, true, nil, "float64"},
+		{"another rank", gather, inputs{"x": floats(0, 4, 1), "i": ndarray.Of([]int64{0}, 1)}, true, nil, "float32[4,1]"},
+		{"an index out of range", gather, inputs{"x": floats(0, 4), "i": ndarray.Of([]int64{4}, 1)}, true, nil, "out of range"},
+		{"an index out of range in a branch", inside, inputs{"x": floats(0, 4), "i": ndarray.Of([]int64{4}, 1), "b": ndarray.Of([]bool{true})}, true, nil, "out of range"},
+		{"a shape that does not reshape", reshape, inputs{"x": floats(0, 7)}, true, nil, "reshape"},
+		{"a sequence beyond the table of positions", bert, tokens(4096, 0), true, nil, "broadcast"},
+		{"a token beyond the vocabulary", bert, tokens(8, 1<<30), true, nil, "out of range"},
+		{"an image of another height", ocr, inputs{"x": floats(0, 1, 3, 96, 320)}, true, nil, "reshape"},
+		{"an index of the model out of range", defect, inputs{"x": floats(0, 3)}, false, nil, "out of range"},
+		{"a computed index of the model out of range", late, inputs{"x": floats(0, 3)}, false, nil, "out of range"},
+		{"lack of memory", gather, inputs{"x": floats(0, 4), "i": ndarray.Of([]int64{0}, 1)}, false, []berth.Option{berth.WithMaxMemory(1)}, "beyond the limit"},
+	} {
+		open, err := c.m.Compile(t.Context())
+		if c.is {
+			require.NoError(t, err, c.name)
+		}
+		ways := map[string]func() error{"Model.RunValues": func() error { _, err := c.m.RunValues(t.Context(), c.in, c.opts...); return err }}
+		if err == nil && c.opts == nil {
+			ways["Program.RunValues"] = func() error { _, err := open.RunValues(t.Context(), c.in); return err }
+		}
+		for way, run := range ways {
+			err := run()
+			require.ErrorContains(t, err, c.reason, "%s: %s", c.name, way)
+			assert.Equal(t, c.is, errors.Is(err, berth.ErrInput), "%s: %s: %v", c.name, way, err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := gather.RunValues(ended, inputs{"x": floats(0, 4), "i": ndarray.Of([]int64{0}, 1)})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.NotErrorIs(t, err, berth.ErrInput)
 }

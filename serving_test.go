@@ -124,9 +124,8 @@ func Example_server() {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
 		out, err := p.RunValues(ctx, map[string]ndarray.Value{"x": x})
-		var bad *berth.InputError
 		switch {
-		case errors.As(err, &bad):
+		case errors.Is(err, berth.ErrInput):
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -11,6 +11,10 @@ import (
 // ErrUnsupported marks an operator, type or combination berth can not run.
 var ErrUnsupported = errors.New("not supported")
 
+// ErrInput marks an error whose cause are the inputs of the call: a name, type or shape that does not fit the model, or shapes and
+// elements that the model can not compute with. Another call, with other inputs, may succeed.
+var ErrInput = errors.New("the inputs of the call do not fit")
+
 // UnknownOperatorError says that a node can not run because the program has no
 // operator of its name. The [NodeError] around it names the node.
 type UnknownOperatorError struct {
@@ -58,6 +62,10 @@ type NodeError struct {
 
 	// Kernel is the operator that was to compute the node, where a pass made one for execution alone; else "".
 	Kernel string
+
+	// Input says that shapes or elements of the call's inputs are the cause, where the model is otherwise valid: the error is an
+	// [ErrInput], too.
+	Input bool
 }
 
 // Error prints one line: stage, path, node, operand types, cause.
@@ -72,6 +80,9 @@ func (e *NodeError) Error() string {
 
 // Unwrap returns the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
+
+// Is reports whether the error is [ErrInput]. What the cause is says [NodeError.Unwrap].
+func (e *NodeError) Is(target error) bool { return e.Input && target == ErrInput }
 
 // AtNode wraps an error with the node it happened at; an error that already
 // names a node inside one of n's bodies gets n added to its path.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -273,6 +274,9 @@ type CacheError struct {
 func (e *CacheError) Error() string {
 	return fmt.Sprintf("cache %q would hold %d rows, its bound is %d: declare a larger one, or reset the session", e.Name, e.Rows, e.Bound)
 }
+
+// Is makes the error an [ops.ErrInput]: a shorter input has room.
+func (e *CacheError) Is(target error) bool { return target == ops.ErrInput }
 
 // appendCache runs the concatenation that makes a cache longer; false if the cache
 // is not the session's in this run.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -24,6 +25,46 @@ func (e *InputError) Error() string {
 		return fmt.Sprintf("the inputs must be %s, got %s", e.Want, e.Got)
 	}
 	return fmt.Sprintf("input %q must be %s, got %s", e.Name, e.Want, e.Got)
+}
+
+// Is makes the error an [ops.ErrInput].
+func (e *InputError) Is(target error) bool { return target == ops.ErrInput }
+
+// OfInputs marks an error at a node as one of the call's inputs, unless the cause is another one: lack of memory, the end of a
+// context, a defect of the model or of berth.
+func OfInputs(err error) error {
+	var at *ops.NodeError
+	if !errors.As(err, &at) {
+		return err
+	}
+	var full *ops.MemoryError
+	var crash *ops.PanicError
+	var defect *ops.StructureError
+	other := errors.As(at.Err, &full) || errors.As(at.Err, &crash) || errors.As(at.Err, &defect)
+	for _, of := range []error{ops.ErrUnsupported, ErrInUse, context.Canceled, context.DeadlineExceeded} {
+		other = other || errors.Is(at.Err, of)
+	}
+	at.Input = !other
+	return err
+}
+
+// readsParam reports whether what a node computes depends on a parameter of its graph.
+func readsParam(n *ssa.Node) bool {
+	seen := map[*ssa.Node]bool{}
+	for next := []*ssa.Node{n}; len(next) > 0; {
+		n, next = next[len(next)-1], next[:len(next)-1]
+		for _, v := range n.In {
+			switch {
+			case v == nil:
+			case v.IsParam():
+				return true
+			case v.Def != nil && !seen[v.Def]:
+				seen[v.Def] = true
+				next = append(next, v.Def)
+			}
+		}
+	}
+	return false
 }
 
 // wrongCount reports that a run was not given one value for each input.

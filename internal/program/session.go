@@ -353,6 +353,11 @@ func (s *Session) rescue(err *error) {
 			*err = ops.AtNode("run", s.at.Node, *err)
 		}
 	}
+	if *err != nil && s.at != nil && s.at.Node != nil && readsParam(s.at.Node) {
+		if o := ops.Of(s.at.Node); o == nil || !o.Foreign() { // what is the cause there, only the operator can say
+			*err = OfInputs(*err)
+		}
+	}
 	if s.committed {
 		s.tear(*err)
 	}
