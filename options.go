@@ -124,8 +124,10 @@ func (c *config) validate() error {
 	switch {
 	case c.conflict != nil:
 		return c.conflict
-	case c.threads < 0 || c.threads > maxThreads:
-		return bad("WithThreads", c.threads, fmt.Sprintf("a number of threads up to %d, or 0 for one", maxThreads))
+	case c.threads < 0:
+		return bad("WithThreads", c.threads, "a number of threads, or 0 for one")
+	case c.threads > maxThreads:
+		return bad("WithThreads", c.threads, fmt.Sprintf("at most %d threads", maxThreads))
 	case c.programs < 0:
 		return bad("WithPrograms", c.programs, "a number of programs, or 0 to keep none")
 	case c.idle.Sessions < 0 || c.idle.Bytes < 0 || c.idle.After < 0:

@@ -446,6 +446,25 @@ func TestInferRefuses(t *testing.T) {
 	}
 }
 
+// TestDisputedGrowth: auto_pad cuts a transposed convolution to input times stride; onnx infers that only where the kernel
+// reaches as far as the stride and nothing is added.
+func TestDisputedGrowth(t *testing.T) {
+	for attributes, disputed := range map[string]bool{
+		`auto_pad="SAME_UPPER", strides=[2], kernel_shape=[1]`:                     true,
+		`auto_pad="SAME_LOWER", strides=[3], kernel_shape=[1]`:                     true,
+		`auto_pad="SAME_UPPER", strides=[1], kernel_shape=[1]`:                     false,
+		`auto_pad="SAME_UPPER", strides=[1], kernel_shape=[1], output_padding=[1]`: true,
+		`auto_pad="SAME_UPPER", strides=[2], output_shape=[6], kernel_shape=[1]`:   false,
+		`auto_pad="SAME_UPPER", strides=[1], kernel_shape=[1], dilations=[4]`:      false,
+		`auto_pad="VALID", strides=[2], kernel_shape=[1]`:                          false,
+		`strides=[2], kernel_shape=[1]`:                                            false,
+	} {
+		g, err := ssa.ParseGraph(`graph "g" { in %x: float32[1,2,3] in %w: float32[2,1,1] %y = ConvTranspose(%x, %w) [` + attributes + `] out %y }`)
+		require.NoError(t, err, attributes)
+		assert.Equal(t, disputed, ops.Of(g.Nodes[0]).Facts.Disputed(g.Nodes[0]), attributes)
+	}
+}
+
 // TestDisputedSpectrum: onnx infers all values of a frame where onesided is not given, although it is 1 then.
 func TestDisputedSpectrum(t *testing.T) {
 	for attribute, disputed := range map[string]bool{"": true, " [onesided=1]": false, " [onesided=0]": false} {

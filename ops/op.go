@@ -83,6 +83,9 @@ type Facts struct {
 	// Cost counts the work of a node whose types are static; nil for operators
 	// that do one operation per result element.
 	Cost func(n *ssa.Node) Cost
+	// Whole reports that the node must list all of its results, whether anything reads them
+	// or not; nil for never.
+	Whole func(n *ssa.Node) bool
 	// Disputed reports that onnx infers other lengths of the results than Infer,
 	// which are those that runtimes compute; nil for never.
 	Disputed func(n *ssa.Node) bool

@@ -46,6 +46,14 @@ func (a *app) newVerification(m, opt *berth.Model, have map[string]ndarray.Value
 // mostCompared bounds the arithmetic of one comparison after the first, mostSpent of all of them, in FLOPs of one run.
 const mostCompared, mostSpent = 20e9, 100e9
 
+// judging says what is done before a file is written.
+func (f optimizeFlags) judging() string {
+	if f.noVerify {
+		return "running the model"
+	}
+	return "comparing outputs"
+}
+
 // refusal is what the original does not run with.
 type refusal struct {
 	Inputs string `json:"inputs"`

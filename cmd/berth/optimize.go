@@ -219,7 +219,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	res.Opset = opsetOf(twin)
 	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
 	if res.Before.FileBytes, err = a.sizeBefore(ctx, res.Model, m); err == nil {
-		bar.step("comparing outputs")
+		bar.step(f.judging())
 		err = a.newVerification(m, twin, have, f, res).run(ctx)
 	}
 	if err == nil {

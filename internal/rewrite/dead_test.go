@@ -10,6 +10,8 @@ func TestDead(t *testing.T) {
 		{name: "opaque stays", before: `in %x: float32[N] %y = Relu(%x) out %y`},
 		{name: "optional result", before: `in %x: float32[1,1,4,4] %y, %i = MaxPool(%x) [kernel_shape=[2, 2]] out %y`,
 			after: `in %x: float32[1,1,4,4] %y = MaxPool(%x) [kernel_shape=[2, 2]] out %y`},
+		{name: "results of a normalization in training are all there or the node is refused", before: `in %x: float32[1,2,4] in %v: float32[2]
+			%y, %m, %s = BatchNormalization(%x, %v, %v, %v, %v) [training_mode=1] %z = BatchNormalization(%y, %v, %v, %v, %m) out %z`},
 		{name: "split keeps its number of results", before: `in %x: float32[4] %y, %z = Split(%x) [axis=0, num_outputs=2] out %y`},
 		{name: "if: results, captures", before: `in %c: bool[] in %x: float32[N] in %k: float32[N]
 			%y, %z = If(%c | %x, %k, %x) {

@@ -16,7 +16,7 @@ var ConvTranspose = ops.Op{
 	Attrs: append([]*ops.AttrSpec{ops.IntsAttr("output_padding").AtLeast(0), ops.IntsAttr("output_shape").AtLeast(0)}, ConvAttrs...),
 	Infer: kit.Rule(InferConvTranspose),
 	Eval:  kit.FloatKernel(EvalConvTranspose[float32], EvalConvTranspose[float64]),
-	Facts: ops.Facts{Traits: ops.IgnoringTraits, Linear: ops.ConvTransposeLinear, Cost: kit.ConvTransposeCost},
+	Facts: ops.Facts{Traits: ops.IgnoringTraits, Linear: ops.ConvTransposeLinear, Cost: kit.ConvTransposeCost, Disputed: disputedGrowth},
 }
 
 // growth is the geometry of a transposed convolution: the window of the
@@ -95,6 +95,25 @@ func InferConvTranspose(n *ssa.Node) []ops.Inferred {
 		}
 	}
 	return ops.One(ssa.TensorOf(x.DType, out...))
+}
+
+// disputedGrowth reports that auto_pad=SAME_* cuts off more than the kernel reaches beyond the
+// stride, or less: onnx infers a length with what is left, or without what is missing.
+//
+//	3 elements, kernel 1, stride 2      x0 .  x1 .  x2 .     6 run, onnx infers 5
+func disputedGrowth(n *ssa.Node) (disputed bool) {
+	x, w := ops.InType(n, 0), ops.InType(n, 1)
+	rank := convRank(x, w)
+	if rank < 2 || kit.Attempt(func() {
+		kernel := inferKernel(n, w, rank-2)
+		g := growthOf(n, kernel)
+		for i := range kernel {
+			disputed = disputed || g.win.isSame() && g.want == nil && (g.extra[i] > 0 || g.win.extent(i) < g.win.strides[i])
+		}
+	}) != nil {
+		return false
+	}
+	return disputed
 }
 
 // EvalConvTranspose is the reference kernel of [ConvTranspose].
