@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"maps"
 	"weak"
 
 	"github.com/berth-onnx/berth/internal/program"
@@ -14,6 +15,9 @@ import (
 type issued struct {
 	run uint64
 	of  map[weak.Pointer[ndarray.Array]]uint64 // the run that gave a header
+	// most is how many headers are known before those no longer reachable are looked for. It is twice what the last search
+	// left, so that a caller who keeps all results pays for each of them a bounded number of times.
+	most int
 }
 
 // renew replaces the headers of a run's results by new ones.
@@ -21,12 +25,9 @@ func (g *issued) renew(results map[string]ndarray.Value) {
 	if g.of == nil {
 		g.of = map[weak.Pointer[ndarray.Array]]uint64{}
 	}
-	if len(g.of) > 64+2*len(results) {
-		for p := range g.of {
-			if p.Value() == nil {
-				delete(g.of, p)
-			}
-		}
+	if len(g.of) > max(g.most, 64+2*len(results)) {
+		maps.DeleteFunc(g.of, func(p weak.Pointer[ndarray.Array], _ uint64) bool { return p.Value() == nil })
+		g.most = 2 * len(g.of)
 	}
 	for name, v := range results {
 		if a, ok := v.(*ndarray.Array); ok && a != nil {
