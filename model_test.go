@@ -157,6 +157,16 @@ func TestKeepPorts(t *testing.T) {
 	assert.Equal(t, "float32[2,3,24]", frozen.Inputs()[0].Type.String())
 	_, err = frozen.KeepPorts(nil)
 	require.EqualError(t, err, "KeepPorts(nil): want the model that declares the types")
+	for want, declares := range map[string]string{
+		`KeepPorts(a model where "x" is float64[2]): want the one from which this model was made, where it is float32[2]`: `in %x: float64[2] %y = Abs(%x) out %y`,
+		`KeepPorts(a model where "x" is float32[3]): want the one from which this model was made, where it is float32[2]`: `in %x: float32[3] %y = Abs(%x) out %y`,
+		`KeepPorts(a model where "y" is int64[1]): want the one from which this model was made, where it is float32[2]`:   `in %x: float32[2] %y: int64[1] = Shape(%x) out %y`,
+	} {
+		_, err = parsed(t, `graph "abs" { in %x: float32[2] %y: float32[2] = Abs(%x) out %y }`).KeepPorts(parsed(t, `graph "other" { `+declares+` }`))
+		var refused *berth.OptionError
+		require.ErrorAs(t, err, &refused, want)
+		require.EqualError(t, err, want)
+	}
 	require.NoError(t, frozen.Close())
 	_, err = frozen.KeepPorts(m)
 	require.ErrorIs(t, err, berth.ErrClosed)

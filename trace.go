@@ -2,6 +2,7 @@ package berth
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -92,7 +93,8 @@ func (m *Model) Folded(ctx context.Context, opts ...Option) (*ssa.Graph, error) 
 }
 
 // KeepPorts returns the model with the input and output types that another one, from which it was made, declares: shapes
-// fixed inside stay open outside. Weights and files are shared, and the receiver is unchanged.
+// fixed inside stay open outside. Weights and files are shared, and the receiver is unchanged. Types that contradict those of
+// the receiver give an [*OptionError]: the other model is not one from which it was made.
 func (m *Model) KeepPorts(from *Model) (*Model, error) {
 	if from == nil || from.module == nil {
 		return nil, &OptionError{Option: "KeepPorts", Got: "nil", Want: "the model that declares the types"}
@@ -103,14 +105,28 @@ func (m *Model) KeepPorts(from *Model) (*Model, error) {
 		to.Holds, to.Operators = nil, nil
 		for i, p := range old.Graph.Params {
 			if i < len(to.Graph.Params) && to.Graph.Params[i].Name == p.Name {
-				to.Graph.Params[i].Type = p.Type
+				if err := keepPort(to.Graph.Params[i], p, p.Name); err != nil {
+					return nil, err
+				}
 			}
 		}
 		for i, r := range old.Graph.Results {
 			if i < len(to.Graph.Results) && to.OutputName(i) == old.OutputName(i) {
-				to.Graph.Results[i].Type = r.Type
+				if err := keepPort(to.Graph.Results[i], r, old.OutputName(i)); err != nil {
+					return nil, err
+				}
 			}
 		}
 		return m.of(&to), nil
 	})
+}
+
+// keepPort gives a value the type of an input or output of the model that declares the types.
+func keepPort(v, declared *ssa.Value, name string) error {
+	if _, ok := declared.Type.Refine(v.Type); !ok {
+		return &OptionError{Option: "KeepPorts", Got: fmt.Sprintf("a model where %q is %s", name, declared.Type),
+			Want: fmt.Sprintf("the one from which this model was made, where it is %s", v.Type)}
+	}
+	v.Type = declared.Type
+	return nil
 }
