@@ -166,6 +166,8 @@ var stages = []struct {
 	{"save", func(ctx context.Context, m *berth.Model, dir string) error {
 		return m.Save(filepath.Join(dir, "model.onnx"), berth.SaveOptions{Context: ctx})
 	}},
+	{"violations", func(ctx context.Context, m *berth.Model, _ string) error { _, err := m.TypeViolations(ctx); return err }},
+	{"portable", func(ctx context.Context, m *berth.Model, _ string) error { return m.CheckPortable(ctx) }},
 	{"open", func(ctx context.Context, _ *berth.Model, dir string) error {
 		m, err := berth.Open(filepath.Join(dir, "model.onnx"), berth.WithContext(ctx)) // what was saved
 		if err == nil {

@@ -310,7 +310,7 @@ func raisedBy(r onnxexport.Raised) string {
 func (m *Model) CheckPortable(ctx context.Context) (err error) {
 	defer rescue.Into(&err)
 	_, err = usingContext(ctx, m.lifetime(), func() (struct{}, error) {
-		err := cmp.Or(ctx.Err(), ops.CheckBranches(m.module.Graph))
+		err := ops.CheckBranches(ctx, m.module.Graph)
 		if err == nil {
 			err = checkFolded(ctx, *m.module)
 		}
@@ -332,7 +332,7 @@ func checkFolded(ctx context.Context, m ssa.Module) (err error) {
 	list.KeepUnfit = false
 	if _, err = rewrite.Run(ctx, &m, rewrite.Options{List: &list, Only: append([]string{"inline"}, foldingOnly...), MaxOpset: -1,
 		Growth: rewrite.Growth{PerNode: 1 << 20, Total: 16 << 20, Ops: 1e7}}); err == nil {
-		err = ops.CheckBranches(m.Graph)
+		err = ops.CheckBranches(ctx, m.Graph)
 	}
 	if ne := (*ops.NodeError)(nil); errors.As(err, &ne) {
 		ne.Stage = "folded branches"
@@ -348,7 +348,7 @@ func (m *Model) TypeViolations(ctx context.Context) ([]TypeViolation, error) {
 		if err != nil {
 			return nil, err
 		}
-		return typecheck.Check(w), nil
+		return typecheck.Check(ctx, w)
 	})
 }
 

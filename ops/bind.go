@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -55,15 +56,20 @@ func Bind(ctx context.Context, g *ssa.Graph, b Binding) (_ *ssa.Graph, err error
 			return nil, &BindingError{p.Name, fmt.Sprintf("%s has more bytes than can be counted", p.Type)}
 		}
 	}
-	for _, n := range c.Nodes {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := Infer(n); err != nil {
-			return nil, err
-		}
+	if err := inferUntil(ctx, c); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// inferUntil is [InferGraph] until the context ends, whose error it then returns.
+func inferUntil(ctx context.Context, g *ssa.Graph) error {
+	for _, n := range g.Nodes {
+		if err := cmp.Or(ctx.Err(), Infer(n)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // BindingError reports an input that can not have the shape that a [Binding] gives it.

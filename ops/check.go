@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,16 +87,20 @@ func contradiction(stored, inferred *ssa.Value) string {
 
 // CheckBranches reports the first node in a branch of an If whose operands the operator does not accept. berth tolerates such
 // nodes, since a branch for other shapes may never run; other tools infer every branch and refuse the whole model. The
-// types of the graph are not changed. An error is a [*NodeError] of stage "branches".
-func CheckBranches(g *ssa.Graph) (err error) {
+// types of the graph are not changed. An error is a [*NodeError] of stage "branches", that of the context, or that of its budget,
+// which the copy that is inferred asks.
+func CheckBranches(ctx context.Context, g *ssa.Graph) (err error) {
 	defer rescue.Into(&err)
-	c, _ := g.Clone()
-	if err := InferGraph(c); err != nil {
+	c, _, err := g.CloneContext(ctx)
+	if err == nil {
+		err = inferUntil(ctx, c)
+	}
+	if err != nil {
 		return err
 	}
 	c.Walk(func(b *ssa.Graph) {
 		for _, n := range b.Nodes {
-			if err == nil {
+			if err = cmp.Or(err, ctx.Err()); err == nil {
 				err = Incompatible(n)
 			}
 		}

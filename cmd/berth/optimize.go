@@ -400,7 +400,7 @@ func (a *app) corrected(ctx context.Context, model string, m *berth.Model, copy 
 			types[v.Name] = t
 		}
 	})
-	return typecheck.Corrected(before.Model, after.Model, types), nil
+	return typecheck.Corrected(ctx, before.Model, after.Model, types)
 }
 
 // metadata is what the file says about its making. A model whose shapes are all

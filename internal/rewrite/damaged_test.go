@@ -70,11 +70,11 @@ func TestUnfitBranch(t *testing.T) {
 				const %w: float32[5,4] = splat 1 %m = MatMul(%q, %w) %n = Identity(%m) out %n } }
 		out %y }`)
 	require.NoError(t, err)
-	require.NoError(t, ops.CheckBranches(g), "as it is, the branch is fit for some shape")
+	require.NoError(t, ops.CheckBranches(t.Context(), g), "as it is, the branch is fit for some shape")
 	m := &ssa.Module{Graph: g}
 	_, err = Run(t.Context(), m, Options{Check: true, MaxOpset: -1})
 	require.NoError(t, err)
-	require.NoError(t, ops.CheckBranches(m.Graph))
+	require.NoError(t, ops.CheckBranches(t.Context(), m.Graph))
 	var nodes = map[string][]string{}
 	m.Graph.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {

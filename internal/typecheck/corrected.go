@@ -1,6 +1,7 @@
 package typecheck
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,27 +10,30 @@ import (
 )
 
 // Corrected lists what a file violates and the file made of it does not, by whatever rewriting did to the nodes. Types are those of values that the first
-// file does not declare, by name.
-func Corrected(before, after *onnxwire.Model, types map[string]onnxwire.DataType) (all []string) {
+// file does not declare, by name. The error is that of the context.
+func Corrected(ctx context.Context, before, after *onnxwire.Model, types map[string]onnxwire.DataType) (all []string, err error) {
 	if before.Graph == nil || after.Graph == nil {
-		return nil
+		return nil, nil
 	}
 	if len(before.OpsetImports) == 0 && len(after.OpsetImports) > 0 {
 		all = append(all, fmt.Sprintf("the file imports no operator set, it is written for version %d", after.OpsetImports[0].Version))
 	}
 	all = append(append(all, unsorted(before.Graph)...), outputs(before.Graph, after.Graph)...)
-	c := checker{versions: map[string]int64{}, known: types}
+	c := checker{ctx: ctx, versions: map[string]int64{}, known: types}
 	for _, o := range before.OpsetImports {
 		c.versions[domainOf(o.Domain)] = o.Version
 	}
 	c.graph(before.Graph, nil)
-	left := Check(after)
+	left, err := Check(ctx, after)
+	if err != nil {
+		return nil, err
+	}
 	for _, v := range c.found {
 		if !slices.ContainsFunc(left, v.SameKind) {
 			all = append(all, v.String())
 		}
 	}
-	return append(all, c.forms(before.Graph)...)
+	return append(all, c.forms(before.Graph)...), nil
 }
 
 // unsorted names the first node that reads a result of a later one.

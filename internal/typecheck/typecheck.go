@@ -16,6 +16,7 @@
 package typecheck
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,19 +42,24 @@ func (v Violation) SameKind(w Violation) bool {
 	return v.Operator == w.Operator && v.Parameter == w.Parameter && v.Type == w.Type
 }
 
-// Check lists the violations in a model's graph and the bodies in it, in the order of its nodes.
-func Check(m *onnxwire.Model) []Violation {
-	c := checker{versions: map[string]int64{}}
+// Check lists the violations in a model's graph and the bodies in it, in the order of its nodes. The error is that of the context.
+func Check(ctx context.Context, m *onnxwire.Model) ([]Violation, error) {
+	c := checker{ctx: ctx, versions: map[string]int64{}}
 	for _, o := range m.OpsetImports {
 		c.versions[domainOf(o.Domain)] = o.Version
 	}
 	if m.Graph != nil {
 		c.graph(m.Graph, nil)
 	}
-	return c.found
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return c.found, nil
 }
 
+// checker does nothing more once its context has ended.
 type checker struct {
+	ctx      context.Context
 	versions map[string]int64
 	known    map[string]onnxwire.DataType // element types of values that nothing declares
 	found    []Violation
@@ -84,8 +90,11 @@ func (s *scope) typeOf(name string) string {
 }
 
 func (c *checker) graph(g *onnxwire.Graph, outer *scope) {
-	s := declared(g, outer)
+	s := c.declared(g, outer)
 	for _, n := range g.Nodes {
+		if c.ctx.Err() != nil {
+			return
+		}
 		c.node(n, s)
 		c.branches(n, s)
 		for _, a := range n.Attributes {
@@ -100,9 +109,12 @@ func (c *checker) graph(g *onnxwire.Graph, outer *scope) {
 }
 
 // declared collects what a graph says of its values.
-func declared(g *onnxwire.Graph, outer *scope) *scope {
+func (c *checker) declared(g *onnxwire.Graph, outer *scope) *scope {
 	s := &scope{map[string]string{}, outer}
 	for _, n := range g.Nodes {
+		if c.ctx.Err() != nil {
+			return s
+		}
 		for _, name := range n.Outputs {
 			s.types[name] = "" // not the value of an outer graph that has the same name
 		}
@@ -112,6 +124,9 @@ func declared(g *onnxwire.Graph, outer *scope) *scope {
 	}
 	for _, list := range [][]*onnxwire.ValueInfo{g.Inputs, g.Outputs, g.ValueInfo} {
 		for _, v := range list {
+			if c.ctx.Err() != nil {
+				return s
+			}
 			if t := typeText(v.Type); t != "" {
 				s.types[v.Name] = t
 			}
@@ -169,7 +184,7 @@ func (c *checker) branches(n *onnxwire.Node, s *scope) {
 	inner := map[*onnxwire.Attribute]*scope{}
 	for _, a := range n.Attributes {
 		if a.G != nil {
-			inner[a] = declared(a.G, s)
+			inner[a] = c.declared(a.G, s)
 		}
 	}
 	for i, name := range n.Outputs {

@@ -73,7 +73,9 @@ func TestCheck(t *testing.T) {
 					{Name: "s", Type: &onnxwire.Type{Sequence: &onnxwire.SequenceType{ElemType: tensor("", onnxwire.TypeInt32).Type}}}},
 				Initializers: []*onnxwire.Tensor{{Name: "l", DataType: onnxwire.TypeInt64}}}
 			var got []string
-			for _, v := range Check(&onnxwire.Model{Graph: g, OpsetImports: []*onnxwire.OperatorSetID{{Domain: "ai.onnx", Version: c.version}}}) {
+			found, err := Check(t.Context(), &onnxwire.Model{Graph: g, OpsetImports: []*onnxwire.OperatorSetID{{Domain: "ai.onnx", Version: c.version}}})
+			require.NoError(t, err)
+			for _, v := range found {
 				got = append(got, v.String())
 			}
 			assert.Equal(t, c.want, got)
@@ -171,7 +173,9 @@ func TestCorrected(t *testing.T) {
 				return m
 			}
 			types := map[string]onnxwire.DataType{"s": onnxwire.TypeInt32, "x": onnxwire.TypeDouble}
-			assert.Equal(t, c.want, Corrected(file(c.version, c.before, c.declared), file(max(c.version, 17), c.after, c.is), types))
+			got, err := Corrected(t.Context(), file(c.version, c.before, c.declared), file(max(c.version, 17), c.after, c.is), types)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, got)
 		})
 	}
 }
