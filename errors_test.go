@@ -288,6 +288,30 @@ func TestForeignOperatorsCallBack(t *testing.T) {
 	assert.Positive(t, calls)
 }
 
+// TestForeignOperatorsCompileEachOther: models whose type rules run each other get an error, however many there are on the way round.
+func TestForeignOperatorsCompileEachOther(t *testing.T) {
+	in := map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2)}
+	for _, models := range []int{1, 2, 3} {
+		var round []*berth.Model
+		for range models {
+			round = append(round, foreignModel(t, ssa.D(2)))
+		}
+		infer, depth := made.infer, 0
+		var inner error
+		made.infer = func() ssa.Type {
+			if depth++; depth <= models {
+				if _, err := round[depth%models].RunValues(t.Context(), in); err != nil {
+					inner = err
+				}
+			}
+			return infer()
+		}
+		_, err := round[0].RunValues(t.Context(), in)
+		require.NoError(t, err, models)
+		assert.ErrorContains(t, inner, "is being compiled", "%d models", models)
+	}
+}
+
 // TestUntypedInputs: models take any value for an input without a type, and an ended context is the error of what folds.
 func TestUntypedInputs(t *testing.T) {
 	g := ssa.NewGraph("untyped")

@@ -55,7 +55,7 @@ type keptProgram struct {
 	key     programKey
 	used    int64         // the last call
 	waiting int           // calls, until done
-	by      string        // the goroutine that compiles it
+	waits   *keptProgram  // what its compilation waits for, under compilations
 	cancel  func()        // ends the compilation
 	done    chan struct{} // closed when there is a program or an error
 	p       *Program
@@ -225,10 +225,14 @@ func (k *keptPrograms) admits(key programKey) bool {
 // fill compiles, and keeps the result if it is a program.
 func (k *keptPrograms) fill(ctx context.Context, e *keptProgram, compile compilation) {
 	defer e.cancel()
-	k.mu.Lock()
-	e.by = rescue.Goroutine()
-	k.mu.Unlock()
+	id := rescue.Goroutine()
+	compilations.Lock()
+	compilations.by[id] = e
+	compilations.Unlock()
 	p, err := compile(ctx)
+	compilations.Lock()
+	delete(compilations.by, id)
+	compilations.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e.p, e.err = p, err
@@ -271,7 +275,8 @@ func (k *keptPrograms) remove(e *keptProgram) {
 // wait waits for a program until the context ends. The last to leave ends the compilation, and
 // returns when it has ended.
 func (k *keptPrograms) wait(ctx context.Context, e *keptProgram) (*Program, error) {
-	within := k.isCompiling(e)
+	leave, within := e.enter()
+	defer leave()
 	if !within {
 		select {
 		case <-e.done:
@@ -304,15 +309,36 @@ func (k *keptPrograms) wait(ctx context.Context, e *keptProgram) (*Program, erro
 // errWithin is the error of a call that would wait for itself.
 var errWithin = errors.New("an operator runs the model that is being compiled with it: type rules and kernels must not")
 
-// isCompiling reports whether the present goroutine is the one that compiles a program.
-func (k *keptPrograms) isCompiling(e *keptProgram) bool {
+// compilations are those that run, of all models, by the goroutines that compile.
+var compilations = struct {
+	sync.Mutex
+	by map[string]*keptProgram
+}{by: map[string]*keptProgram{}}
+
+// enter notes that the present goroutine waits for a program until leave is called, and reports whether that one's compilation
+// waits for the present goroutine's, itself or through others.
+func (e *keptProgram) enter() (leave func(), within bool) {
 	if e.isDone() {
-		return false
+		return func() {}, false
 	}
 	id := rescue.Goroutine()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return e.by == id
+	compilations.Lock()
+	defer compilations.Unlock()
+	own := compilations.by[id]
+	if own == nil {
+		return func() {}, false
+	}
+	for next := e; next != nil; next = next.waits {
+		if next == own {
+			return func() {}, true
+		}
+	}
+	own.waits = e
+	return func() {
+		compilations.Lock()
+		defer compilations.Unlock()
+		own.waits = nil
+	}, false
 }
 
 // forget drops all programs.
