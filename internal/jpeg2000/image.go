@@ -14,17 +14,30 @@ type plane struct {
 	v      []int32
 }
 
-// Config returns an image's size without decoding it.
-func Config(data []byte) (width, height int, err error) {
+// SampleBytes is about what a sample takes while an image is decoded: in a plane, in a subband, in a resolution and in the one
+// below it, and its part of code-blocks and of the image.
+const SampleBytes = 20
+
+// Config returns an image's size, and how many samples its components have, without decoding it.
+func Config(data []byte) (width, height int, samples int64, err error) {
 	f, err := parseFile(data)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	cs, err := parseCodestream(f.stream, true)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
-	return cs.size.x1 - cs.size.x0, cs.size.y1 - cs.size.y0, nil
+	for _, c := range cs.size.comps {
+		r := cs.size.of(c)
+		samples += int64(r.w()) * int64(r.h())
+	}
+	return cs.size.x1 - cs.size.x0, cs.size.y1 - cs.size.y0, samples, nil
+}
+
+// of is where a component's samples are.
+func (s *sizeInfo) of(c compInfo) rect {
+	return rect{ceilDiv(s.x0, c.dx), ceilDiv(s.y0, c.dy), ceilDiv(s.x1, c.dx), ceilDiv(s.y1, c.dy)}
 }
 
 // samplesPerLook is how many samples are computed between two calls of look.
@@ -44,7 +57,7 @@ func Decode(data []byte, look func()) (image.Image, error) {
 	}
 	planes := make([]*plane, len(cs.size.comps))
 	for i, c := range cs.size.comps {
-		r := rect{ceilDiv(cs.size.x0, c.dx), ceilDiv(cs.size.y0, c.dy), ceilDiv(cs.size.x1, c.dx), ceilDiv(cs.size.y1, c.dy)}
+		r := cs.size.of(c)
 		if r.empty() {
 			return nil, ErrFormat
 		}

@@ -153,7 +153,7 @@ func TestBroken(t *testing.T) {
 			}
 			bad := bytes.Clone(data)
 			bad[at] ^= 0x5a
-			if w, h, err := Config(bad); err == nil && w*h < 1<<16 {
+			if w, h, _, err := Config(bad); err == nil && w*h < 1<<16 {
 				assert.NotPanics(t, func() { _, _ = Decode(bad, func() {}) }, "%s changed at %d", f.Name(), at)
 			}
 		}
@@ -169,7 +169,7 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if w, h, err := Config(data); err == nil && w*h < 1<<14 {
+		if w, h, _, err := Config(data); err == nil && w*h < 1<<14 {
 			_, _ = Decode(data, func() {})
 		}
 	})

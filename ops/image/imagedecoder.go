@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -16,6 +17,7 @@ import (
 	"github.com/berth-onnx/berth/internal/jpeg"
 	"github.com/berth-onnx/berth/internal/jpeg2000"
 	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -24,8 +26,11 @@ import (
 // ImageDecoder decodes an image file: https://onnx.ai/onnx/operators/onnx__ImageDecoder.html
 //
 // The result is [height, width, channels] of uint8. A stream that can not be
-// decoded gives an image without pixels. Formats: BMP, JPEG, JPEG 2000, PNG,
+// decoded gives an image without pixels; one that takes more than its size says is refused. Formats: BMP, JPEG, JPEG 2000, PNG,
 // TIFF, WebP, PBM/PGM/PPM. Alpha is dropped.
+//
+// When its context ends, the operator returns at once. What decodes then ends when it next reads the stream, at the latest
+// when the image is complete: some seconds for the largest WebP. Its memory counts as used until then.
 var ImageDecoder = ops.Op{
 	Name: "ImageDecoder", Since: 20, Doc: "image = pixels of encoded_stream",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
@@ -50,19 +55,30 @@ type imageFormat struct {
 	magic  string // ? stands for any byte
 	config func(io.Reader) (image.Config, error)
 	decode func(io.Reader) (image.Image, error)
+	// bytes is about what decoding takes. It may change the data; nil stands for [pixelBytes] for each pixel.
+	bytes func(data []byte, conf image.Config, look func()) (int64, error)
+}
+
+// refusedError says why an image is not decoded that takes more than its size says.
+type refusedError struct{ why string }
+
+func (e *refusedError) Error() string { return "the image is refused: " + e.why }
+
+func tooLarge(what string, width, height int64) error {
+	return &refusedError{fmt.Sprintf("%s of %dx%d is larger than %d pixels", what, width, height, maxPixels)}
 }
 
 var imageFormats = []imageFormat{
-	{"\xff\xd8", stdjpeg.DecodeConfig, decodeJPEG},
-	{"\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
-	{"BM", bmp.DecodeConfig, bmp.Decode},
-	{"II*\x00", tiff.DecodeConfig, tiff.Decode},
-	{"MM\x00*", tiff.DecodeConfig, tiff.Decode},
-	{"RIFF????WEBP", webp.DecodeConfig, webp.Decode},
-	{"\x00\x00\x00\x0cjP  \r\n\x87\n", jpeg2000Config, decodeJPEG2000},
-	{"\xff\x4f\xff\x51", jpeg2000Config, decodeJPEG2000},
-	{"P1", pnmConfig, decodePNM}, {"P2", pnmConfig, decodePNM}, {"P3", pnmConfig, decodePNM},
-	{"P4", pnmConfig, decodePNM}, {"P5", pnmConfig, decodePNM}, {"P6", pnmConfig, decodePNM},
+	{"\xff\xd8", stdjpeg.DecodeConfig, decodeJPEG, nil},
+	{"\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode, nil},
+	{"BM", bmp.DecodeConfig, bmp.Decode, nil},
+	{"II*\x00", tiffConfig, tiff.Decode, tiffBytes},
+	{"MM\x00*", tiffConfig, tiff.Decode, tiffBytes},
+	{"RIFF????WEBP", webpConfig, webp.Decode, nil},
+	{"\x00\x00\x00\x0cjP  \r\n\x87\n", jpeg2000Config, decodeJPEG2000, jpeg2000Bytes},
+	{"\xff\x4f\xff\x51", jpeg2000Config, decodeJPEG2000, jpeg2000Bytes},
+	{"P1", pnmConfig, decodePNM, nil}, {"P2", pnmConfig, decodePNM, nil}, {"P3", pnmConfig, decodePNM, nil},
+	{"P4", pnmConfig, decodePNM, nil}, {"P5", pnmConfig, decodePNM, nil}, {"P6", pnmConfig, decodePNM, nil},
 }
 
 func (f *imageFormat) matches(data []byte) bool {
@@ -115,24 +131,56 @@ func decodePixels(c *ops.Call, data []byte) (at func(x, y int) color.NRGBA, widt
 		if !f.matches(data) {
 			continue
 		}
-		conf, err := f.config(bytes.NewReader(data))
-		if err != nil || conf.Width <= 0 || conf.Height <= 0 {
-			return nil, 0, 0, nil
-		}
-		if conf.Width > maxPixels/conf.Height {
-			return nil, 0, 0, fmt.Errorf("an image of %dx%d is larger than %d pixels", conf.Width, conf.Height, maxPixels)
-		}
-		if err := c.Memory.Ask("decoding an image", pixelBytes*int64(conf.Width)*int64(conf.Height)); err != nil {
+		img, err := f.image(c, data)
+		if img == nil || err != nil {
 			return nil, 0, 0, err
-		}
-		img, err := f.decode(&reader{bytes.NewReader(data), func() { kit.CheckEnded(c) }})
-		if err != nil {
-			return nil, 0, 0, nil
 		}
 		b := img.Bounds()
 		return colorsOf(img), b.Dx(), b.Dy(), nil
 	}
 	return nil, 0, 0, nil
+}
+
+// image decodes a file; nil where it can not be decoded.
+func (f *imageFormat) image(c *ops.Call, data []byte) (image.Image, error) {
+	if err := c.Memory.Ask("a copy of an encoded image", int64(len(data))); err != nil {
+		return nil, err
+	}
+	data = bytes.Clone(data) // for what still decodes when the call has ended
+	refused := func(err error) error {
+		if e := (*refusedError)(nil); errors.As(err, &e) {
+			return err
+		}
+		return nil
+	}
+	conf, err := f.config(bytes.NewReader(data))
+	if err != nil || conf.Width <= 0 || conf.Height <= 0 {
+		return nil, refused(err)
+	}
+	if conf.Width > maxPixels/conf.Height {
+		return nil, tooLarge("it", int64(conf.Width), int64(conf.Height))
+	}
+	need := pixelBytes * int64(conf.Width) * int64(conf.Height)
+	ended := ops.Call{Ctx: c.Ctx} // the call is another one when this has ended
+	look := func() { kit.CheckEnded(&ended) }
+	if f.bytes != nil {
+		if need, err = f.bytes(data, conf, look); err != nil {
+			return nil, refused(err)
+		}
+	}
+	if err := c.Memory.Ask("decoding an image", need); err != nil {
+		return nil, err
+	}
+	img, err := rescue.Until(c.Ctx, func() (image.Image, error) { return f.decode(&reader{bytes.NewReader(data), look}) })
+	look()
+	var bug *rescue.PanicError
+	if errors.As(err, &bug) {
+		return nil, bug
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return img, nil
 }
 
 // reader is a stream that a decoder reads. It calls look, which panics when the call of the kernel is to end.
@@ -173,8 +221,14 @@ func jpeg2000Config(r io.Reader) (image.Config, error) {
 	if err != nil {
 		return image.Config{}, err
 	}
-	w, h, err := jpeg2000.Config(data)
+	w, h, _, err := jpeg2000.Config(data)
 	return image.Config{ColorModel: color.NRGBAModel, Width: w, Height: h}, err
+}
+
+// jpeg2000Bytes is what the samples of all components take: in planes, subbands and the image.
+func jpeg2000Bytes(data []byte, conf image.Config, _ func()) (int64, error) {
+	_, _, samples, err := jpeg2000.Config(data)
+	return max(pixelBytes*int64(conf.Width)*int64(conf.Height), jpeg2000.SampleBytes*samples), err
 }
 
 func decodeJPEG2000(r io.Reader) (image.Image, error) {
