@@ -117,3 +117,17 @@ func TestStaleMemory(t *testing.T) {
 		assert.ErrorContains(t, err, "nobody has written", "launch %d", short)
 	}
 }
+
+// TestFreshInOrder: the value of a node of several launches begins where it is written, behind all that read the memory before. The first launch of the
+// Resize writes workspace alone, and may run before the ReduceSum, whose operand lies where the Resize puts its result.
+func TestFreshInOrder(t *testing.T) {
+	m := modelOf(t, `in %x: float32[32,32] in %v: float32[1,1,8,8] const %s: float32[4] = [1, 1, 4, 4]
+		%t = Softmax(%x) %u = ReduceSum(%t) %n = Resize(%v, _, %s) [mode="cubic"] %y = Add(%n, %u) out %y`)
+	for range 5 {
+		s := sessionOn(t, m, SimName)
+		for i := range 20 {
+			_, err := s.RunValues(t.Context(), values{"x": wave(1, 32, 32), "v": wave(1, 1, 1, 8, 8)})
+			require.NoError(t, err, "run %d", i)
+		}
+	}
+}

@@ -282,18 +282,39 @@ func (a *asking) ask(l *device.Launch) error {
 	return a.device.Launch(l)
 }
 
-// fresh is where values begin with a node, for a device that tells what nobody has written: results and workspace. Of several launches, later ones read
-// the operands that results lie over, so these results are left out.
-func (a *asking) fresh(call *lower.Call, isAlone bool) (list []device.Window) {
+// births are the results and the workspace of a node, for a device that tells what nobody has written: their values begin with the node. Of several
+// launches, later ones read the operands that results lie over, so these results are left out.
+func (a *asking) births(call *lower.Call, isAlone bool) (list []device.Window) {
 	if _, ok := a.device.(forgetter); !ok {
 		return nil
 	}
 	for i, o := range append(slices.Clone(call.Out), call.Scratch) {
-		isOver := slices.ContainsFunc(call.In, func(in kernels.Operand) bool {
-			return in.Base < o.Base+device.Pointer(o.Bytes) && o.Base < in.Base+device.Pointer(in.Bytes)
-		})
+		isOver := slices.ContainsFunc(call.In, func(in kernels.Operand) bool { return overlap(in.Base, in.Bytes, o.Base, o.Bytes) })
 		if o.Base != 0 && (isAlone || !isOver) {
 			list = append(list, device.Window{Name: fmt.Sprintf("result %d", i), Base: o.Base, Bytes: o.Bytes})
+		}
+	}
+	return list
+}
+
+// overlap reports that two places have a byte in common.
+func overlap(a device.Pointer, aBytes int64, b device.Pointer, bBytes int64) bool {
+	return a < b+device.Pointer(bBytes) && b < a+device.Pointer(aBytes)
+}
+
+// fresh is what of a node's results begins with a launch: the windows of them that it writes and that no earlier launch of the node wrote, began. What other
+// work read before lies in order before the windows that a launch writes, and no others.
+func fresh(l *device.Launch, births, began []device.Window) (list []device.Window) {
+	for _, w := range l.Windows {
+		isBegun := slices.ContainsFunc(append(began, list...), func(o device.Window) bool { return overlap(w.Base, w.Bytes, o.Base, o.Bytes) })
+		if !w.IsWritten || isBegun {
+			continue
+		}
+		for _, r := range births {
+			lo, hi := max(w.Base, r.Base), min(w.Base+device.Pointer(w.Bytes), r.Base+device.Pointer(r.Bytes))
+			if lo < hi {
+				list = append(list, device.Window{Name: r.Name, Base: lo, Bytes: int64(hi - lo)})
+			}
 		}
 	}
 	return list
@@ -302,12 +323,12 @@ func (a *asking) fresh(call *lower.Call, isAlone bool) (list []device.Window) {
 // launch launches the kernels of a node.
 func (a *asking) launch(w *work, call *lower.Call) error {
 	ctx := a.ctx
-	for i, step := range w.kernel.plan.Steps {
+	births, began := a.births(call, len(w.kernel.plan.Steps) == 1), []device.Window(nil)
+	for _, step := range w.kernel.plan.Steps {
 		l, err := step(call)
 		if err == nil {
-			if i == 0 {
-				l.Fresh = a.fresh(call, len(w.kernel.plan.Steps) == 1)
-			}
+			l.Fresh = fresh(l, births, began)
+			began = append(began, l.Fresh...)
 			err = a.ask(l)
 		}
 		if lost := (*device.DeviceLostError)(nil); errors.As(err, &lost) {

@@ -200,7 +200,7 @@ func (d *Device) Zero(p device.Pointer, bytes int64) error {
 		}
 		clear(data)
 		return d.mem.SetWritten(uint64(p), int(bytes), true)
-	}, at(p, int(bytes)))
+	}, at(p, int(bytes)).written())
 }
 
 // Forget makes memory count as unwritten, as it is for the next run of a program.
@@ -292,6 +292,7 @@ func (d *Device) Launch(l *device.Launch) error {
 	}
 	for _, w := range l.Fresh {
 		launch.Fresh = append(launch.Fresh, ptx.Window{Name: w.Name, Base: uint64(w.Base), Size: int(w.Bytes)})
+		uses = append(uses, at(w.Base, int(w.Bytes)).written())
 	}
 	ctx := l.Context
 	if ctx == nil {
