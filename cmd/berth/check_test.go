@@ -267,7 +267,7 @@ func TestUnmeasured(t *testing.T) {
 			one := func(x float32) *ndarray.Array { return ndarray.Of([]float32{x}, 1) }
 			v := &verification{f: optimizeFlags{tolerance: conformance.Tolerance{Rtol: 1e-3, Atol: 1e-4}}, scaled: c.scaled}
 			y := one(c.yardstick)
-			_, pass := v.outputAsAccurate(one(c.got), one(c.want), wideTensors{y, y, y})
+			_, pass := v.outputAsAccurate(one(c.got), one(c.want), wideTensors{y, y, []*ndarray.Array{y}})
 			assert.Equal(t, c.pass, pass)
 		})
 	}

@@ -37,12 +37,15 @@ import (
 //
 //	e(result) ≤ 4 e(original) + 8 u s
 //
-// or else if it is about as accurate as above. A run in float64 is slow, so that models of more than mostJudged operations are left to the tolerance, which is told.
+// or else if it is about as accurate as above. Of an output of few elements each run is one sample, which may be small by chance; further runs with other
+// constants rounded up are taken into r where that decides. A run in float64 is slow, so that models of more than mostJudged operations are left to the tolerance, which is told.
 const (
 	halfTimes, halfUnits = 4, 8
 	wideTimes, wideUnits = 2, 4
 
 	mostJudged = 3e9
+
+	fewElements, mostNudges = 64, 8
 )
 
 // precision is the largest relative error of rounding to a type, and the distance of its smallest numbers.
@@ -89,7 +92,10 @@ func (w *wideModels) Close() {
 }
 
 // wideOutputs are what they give.
-type wideOutputs struct{ original, nudged, result map[string]ndarray.Value }
+type wideOutputs struct {
+	original, result map[string]ndarray.Value
+	nudged           []map[string]ndarray.Value
+}
 
 // asAccurate decides by the bounds above whether the outputs got of the result pass, where the original gave want. It is false where the
 // model neither computes in 16-bit floats nor quantizes while it runs and the inputs are not scaled, where a tolerance is given, and where the models do not
@@ -98,7 +104,7 @@ func (v *verification) asAccurate(ctx context.Context, in, got, want map[string]
 	if v.precision.unit == 0 && !v.scaled && !quantizesWhileRunning(v.m) || v.f.given {
 		return false, nil
 	}
-	most, pass, err := v.accurate(ctx, in, got, want)
+	most, pass, err := v.accurate(ctx, in, got, want, 1)
 	if pass && !v.scaled && largest >= v.noted {
 		v.noted = largest
 		made, against := "rounding to 16 bits makes", "float32"
@@ -110,10 +116,11 @@ func (v *verification) asAccurate(ctx context.Context, in, got, want map[string]
 	return pass, err
 }
 
-// accurate is asAccurate for models and inputs of any kind; rounding is the most that it makes in an output of the original.
-func (v *verification) accurate(ctx context.Context, in, got, want map[string]ndarray.Value) (rounding float64, pass bool, err error) {
+// accurate is asAccurate for models and inputs of any kind, measured with so many runs with nudged constants; rounding is the most that it makes in an
+// output of the original.
+func (v *verification) accurate(ctx context.Context, in, got, want map[string]ndarray.Value, nudges int) (rounding float64, pass bool, err error) {
 	if v.wide == nil {
-		v.wide = &wideModels{v.widened(v.m, false), v.widened(v.m, true), v.widened(v.opt, false)}
+		v.wide = &wideModels{v.widened(v.m, 0), v.widened(v.m, 1), v.widened(v.opt, 0)}
 	}
 	wide, err := v.runWide(ctx, in)
 	if err != nil {
@@ -122,6 +129,12 @@ func (v *verification) accurate(ctx context.Context, in, got, want map[string]nd
 	g, w := tensors(got), tensors(want)
 	for name := range w {
 		r, pass := v.outputAsAccurate(g[name], w[name], wide.of(name))
+		for nudge := 2; !pass && nudge <= nudges && w[name].Len() <= fewElements; nudge++ {
+			if wide.nudged, err = v.runNudged(ctx, in, nudge, wide.nudged); err != nil {
+				return 0, false, ctx.Err()
+			}
+			r, pass = v.outputAsAccurate(g[name], w[name], wide.of(name))
+		}
 		if !pass {
 			return 0, false, nil
 		}
@@ -174,7 +187,7 @@ func (v *verification) judge(ctx context.Context) error {
 		v.res.untested = !near
 		return err
 	}
-	if _, v.res.Verified, err = v.accurate(ctx, d.in, d.got, d.want); err != nil || v.res.Verified {
+	if _, v.res.Verified, err = v.accurate(ctx, d.in, d.got, d.want, mostNudges); err != nil || v.res.Verified {
 		return err
 	}
 	v.res.differed = true
@@ -185,7 +198,7 @@ func (v *verification) judge(ctx context.Context) error {
 
 // near reports that the result is about as near to the original in float64 as the original itself; ran is false where that does not run.
 func (v *verification) near(ctx context.Context, d *doubtful) (near, ran bool, err error) {
-	wide := v.widened(v.m, false)
+	wide := v.widened(v.m, 0)
 	defer wide.Close()
 	in, err := v.widenAll(d.in)
 	if err != nil {
@@ -208,10 +221,17 @@ func (v *verification) near(ctx context.Context, d *doubtful) (near, ran bool, e
 }
 
 // wideTensors are those of one output in the wider type, nil where a model did not give it.
-type wideTensors struct{ original, nudged, result *ndarray.Array }
+type wideTensors struct {
+	original, result *ndarray.Array
+	nudged           []*ndarray.Array
+}
 
 func (w wideOutputs) of(name string) wideTensors {
-	return wideTensors{tensors(w.original)[name], tensors(w.nudged)[name], tensors(w.result)[name]}
+	t := wideTensors{original: tensors(w.original)[name], result: tensors(w.result)[name]}
+	for _, n := range w.nudged {
+		t.nudged = append(t.nudged, tensors(n)[name])
+	}
+	return t
 }
 
 // outputAsAccurate decides about one output, and says what rounding makes in it. Where the original in the wider type is not finite it tells nothing, and the
@@ -224,8 +244,10 @@ func (v *verification) outputAsAccurate(got, want *ndarray.Array, wide wideTenso
 		}
 	}
 	r := d[0]
-	if n, ok := distanceOf(wide.nudged, wide.original, want); ok && isFinite(n.largest) {
-		r = distance{max(r.largest, n.largest), max(r.mean, n.mean)}
+	for _, nudged := range wide.nudged {
+		if n, ok := distanceOf(nudged, wide.original, want); ok && isFinite(n.largest) {
+			r = distance{max(r.largest, n.largest), max(r.mean, n.mean)}
+		}
 	}
 	unit := v.precision.unit
 	if unit == 0 {
@@ -248,8 +270,21 @@ func (v *verification) runWide(ctx context.Context, in map[string]ndarray.Value)
 		return out, err
 	}
 	// Where a constant decides about sizes, the nudged model may not run. Then it shows nothing.
-	out.nudged, _ = v.wide.nudged.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+	nudged, _ := v.wide.nudged.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+	out.nudged = append(out.nudged, nudged)
 	return out, ctx.Err()
+}
+
+// runNudged adds the outputs of the original in the wider type with its constants rounded in another way.
+func (v *verification) runNudged(ctx context.Context, in map[string]ndarray.Value, nudge int, runs []map[string]ndarray.Value) ([]map[string]ndarray.Value, error) {
+	m := v.widened(v.m, nudge)
+	defer m.Close()
+	in, err := v.widenAll(in)
+	if err != nil {
+		return runs, err
+	}
+	out, err := m.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+	return append(runs, out), err
 }
 
 // distance is how far an output is from another: the largest difference, and the root of the mean square.
@@ -307,10 +342,10 @@ func (v *verification) unmeasured(got, want, yardstick *ndarray.Array) bool {
 	return true
 }
 
-// widened is a model with the wider type in the place of its least precise one, and, if so, nudged constants.
-func (v *verification) widened(m *berth.Model, nudged bool) *berth.Model {
+// widened is a model with the wider type in the place of its least precise one, its constants nudged in one of several ways, or not at all (0).
+func (v *verification) widened(m *berth.Model, nudge int) *berth.Model {
 	g := m.Graph()
-	w := v.widening(nudged)
+	w := v.widening(nudge)
 	g.Walk(func(b *ssa.Graph) {
 		for _, x := range b.Values() {
 			x.Type = w.typ(x.Type)
@@ -329,15 +364,15 @@ func (v *verification) widened(m *berth.Model, nudged bool) *berth.Model {
 type widening struct {
 	memory ndarray.Budget
 	to     ndarray.DType
-	nudged bool // constants are off by one rounding, upwards or downwards; not whole numbers, such as exponents
+	nudge  int // constants are off by one rounding, upwards or downwards as the number says; not whole numbers, such as exponents
 }
 
 // widening is that of the model's least precise type.
-func (v *verification) widening(nudged bool) widening {
+func (v *verification) widening(nudge int) widening {
 	if v.precision.unit == 0 {
-		return widening{v.a.memory, ndarray.Float64, nudged}
+		return widening{v.a.memory, ndarray.Float64, nudge}
 	}
-	return widening{v.a.memory, ndarray.Float32, nudged}
+	return widening{v.a.memory, ndarray.Float32, nudge}
 }
 
 // widens reports a type that is replaced.
@@ -409,11 +444,17 @@ func (w widening) array(a *ndarray.Array) (*ndarray.Array, error) {
 
 func (w widening) element(a *ndarray.Array, i int) float64 {
 	x := a.Float(i)
-	if !w.nudged || x == math.Trunc(x) {
+	if w.nudge == 0 || x == math.Trunc(x) {
 		return x
 	}
 	const golden = 0x9e3779b97f4a7c15
-	if hash := uint64(i+1) * golden; hash>>63 == 0 {
+	hash := uint64(i+1) * golden
+	if hash ^= hash >> 29; w.nudge > 1 { // others than the first are drawn independently of it
+		hash = (hash + uint64(w.nudge)) * 0xbf58476d1ce4e5b9
+		hash ^= hash >> 32
+		hash *= golden
+	}
+	if hash>>63 == 0 {
 		return x * (1 - unitOf(a.DType))
 	}
 	return x * (1 + unitOf(a.DType))
@@ -422,7 +463,7 @@ func (w widening) element(a *ndarray.Array, i int) float64 {
 // widenAll widens the tensors among inputs.
 func (v *verification) widenAll(in map[string]ndarray.Value) (out map[string]ndarray.Value, err error) {
 	out = maps.Clone(in)
-	w := v.widening(false)
+	w := v.widening(0)
 	for name, x := range in {
 		if a, ok := x.(*ndarray.Array); ok && w.widens(a.DType) && err == nil {
 			out[name], err = w.array(a)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -114,8 +116,42 @@ func TestHalvesWidened(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	v := verification{a: &app{threads: 1}, m: m, precision: leastPrecise(m.Graph())}
-	wide := v.widened(m, true)
+	wide := v.widened(m, 1)
 	defer wide.Close()
 	assert.NotContains(t, wide.Graph().String(), "float16")
 	ok(t, "optimize", path, "-o", filepath.Join(t.TempDir(), "o.onnx"), "--no-compare")
+}
+
+// TestNudges: what rounding makes in an output is the most of all runs with constants rounded otherwise, and each way rounds others up.
+func TestNudges(t *testing.T) {
+	of := func(x ...float64) *ndarray.Array { return ndarray.Of(x, len(x)) }
+	const unit = 0x1p-24
+	v, y := &verification{}, of(1)
+	original, result := of(1+2*unit), of(1+60*unit)
+	for name, c := range map[string]struct {
+		nudged []*ndarray.Array
+		pass   bool
+	}{
+		"no run":                    {nil, false},
+		"a small sample":            {[]*ndarray.Array{of(1 + 5*unit)}, false},
+		"a large one among several": {[]*ndarray.Array{of(1 + 5*unit), of(1 - 14*unit)}, true},
+		"one that did not run":      {[]*ndarray.Array{nil, of(1 + 14*unit)}, true},
+	} {
+		_, pass := v.outputAsAccurate(result, original, wideTensors{y, y, c.nudged})
+		assert.Equal(t, c.pass, pass, name)
+	}
+	x := ndarray.Of([]float32{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}, 8)
+	seen := map[string]bool{}
+	for nudge := range mostNudges + 1 {
+		a, err := widening{to: ndarray.Float64, nudge: nudge}.array(x)
+		require.NoError(t, err)
+		text := fmt.Sprint(slices.Collect(func(yield func(float64) bool) {
+			for i := range a.Len() {
+				yield(a.Float(i))
+				require.InEpsilon(t, x.Float(i), a.Float(i), 1.01*unit)
+			}
+		}))
+		require.False(t, seen[text], "nudge %d", nudge)
+		seen[text] = true
+	}
 }
