@@ -34,7 +34,7 @@ func TestGraphsInsideThemselves(t *testing.T) {
 		{"Weights", func(g *ssa.Graph) error { _, err := gradient.Weights(t.Context(), g); return err }},
 		{"Promote", func(g *ssa.Graph) error { _, err := gradient.Promote(t.Context(), g); return err }},
 		{"ops.Check", ops.Check},
-		{"ops.CheckBranches", ops.CheckBranches},
+		{"ops.CheckBranches", func(g *ssa.Graph) error { return ops.CheckBranches(t.Context(), g) }},
 		{"Of", func(g *ssa.Graph) error { _, err := gradient.Of(t.Context(), g, g.Results[0], g.Params[0]); return err }},
 		{"Adjoints", func(g *ssa.Graph) error {
 			n := g.Nodes[0]
