@@ -54,14 +54,13 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 			return err
 		}
 		err = use(shapes, in)
-		var at *ops.NodeError
 		switch {
 		case err == nil:
 			if len(open) > 0 {
 				a.note("berth: dimensions of the inputs are open; they were taken as --shape %s", shapesText(shapes, open, " --shape "))
 			}
 			return nil
-		case ctx.Err() != nil || !errors.As(err, &at) || errors.Is(err, ops.ErrUnsupported) || len(open) == 0:
+		case ctx.Err() != nil || !ofSizes(err, open) || errors.Is(err, ops.ErrUnsupported) || len(open) == 0:
 			return err
 		case first == nil:
 			first = fmt.Errorf("%w; the sizes of %s are open and were guessed: give them with --shape or --dim", err, strings.Join(open, ", "))
@@ -71,6 +70,13 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 		return err
 	}
 	return first
+}
+
+// ofSizes reports an error that other sizes of the open inputs may not have: one of a node, or one that says that their sizes contradict each other.
+func ofSizes(err error, open []string) bool {
+	var at *ops.NodeError
+	var input *berth.InputError
+	return errors.As(err, &at) || errors.As(err, &input) && slices.Contains(open, input.Name)
 }
 
 // mostDerived bounds the calls of withDerivedSizes, and its errors.
@@ -203,21 +209,51 @@ func (a *app) withSize(m *berth.Model, have map[string]ndarray.Value, of map[str
 		shapes[name] = slices.Clone(s)
 	}
 	shapes[p.input][p.axis] = n
-	for _, in := range m.Inputs() {
-		for k, e := range in.Type.Shape {
-			if s := shapes[in.Name]; have[in.Name] == nil && k < len(s) && e.Equal(p.dim) {
-				s[k] = n
+	a.agree(m, have, shapes, map[string]int64{sizeKey(p.dim): int64(n)})
+	return shapes
+}
+
+// sizeKey is what sizes are kept by: the name of a symbol, the text of another dimension.
+func sizeKey(d ssa.Dim) string {
+	if s, ok := d.SymbolName(); ok {
+		return s
+	}
+	return d.String()
+}
+
+// agree gives open dimensions the sizes that are listed, wherever they stand, and those computed from symbols what the symbols
+// make of them. A symbol that is not listed has the size of the first place where it stands.
+func (a *app) agree(m *berth.Model, have map[string]ndarray.Value, shapes map[string][]int, sizes map[string]int64) {
+	dims := a.boundDims(m, have)
+	for _, assign := range []bool{false, true} {
+		for _, in := range m.Inputs() {
+			s := shapes[in.Name]
+			if have[in.Name] != nil || a.shapes[in.Name] != nil || in.Type.Rank() != len(s) {
+				continue
+			}
+			for i, d := range in.Type.Bind(dims).Shape {
+				n, listed := sizes[sizeKey(d)]
+				if !listed {
+					n, listed = d.Bind(sizes).Const()
+				}
+				_, symbol := d.SymbolName()
+				switch {
+				case !d.Known():
+				case assign && listed && n >= 0:
+					s[i] = int(n)
+				case !assign && !listed && symbol:
+					sizes[sizeKey(d)] = int64(s[i])
+				}
 			}
 		}
 	}
-	return shapes
 }
 
 // growOpen sets open dimensions to size and lists the inputs that have any. Batch
 // dimensions stay 1: those that come first, and their symbol wherever it stands.
-// What is given stays. With lastOnly, only the last dimension of each input grows.
+// What is given stays. With lastOnly, only the last dimension of each input grows, and its symbol.
 func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, size int, lastOnly bool) (open []string) {
-	batch, dims := map[string]bool{}, a.boundDims(m, have)
+	batch, dims, sizes := map[string]bool{}, a.boundDims(m, have), map[string]int64{}
 	for _, in := range m.Inputs() {
 		if len(in.Type.Shape) > 1 {
 			if s, ok := in.Type.Shape[0].SymbolName(); ok {
@@ -240,10 +276,11 @@ func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]
 			}
 			s, _ := d.SymbolName()
 			if (i > 0 || len(shape) == 1) && !batch[s] && (!lastOnly || i == len(shape)-1) {
-				shape[i] = size
+				shape[i], sizes[sizeKey(d)] = size, int64(size)
 			}
 		}
 	}
+	a.agree(m, have, shapes, sizes)
 	return open
 }
 

@@ -36,6 +36,11 @@ func TestOpenSizes(t *testing.T) {
 			note: "they were taken as --shape x=1x3x112x112"},
 		{name: "two that depend on each other", graph: `in %x: float32[T,N,3] const %w: float32[1,16,3] = splat 0.1 const %r: float32[1,16,4] = splat 0.1 const %n: int32[2] = [3, 2]
 			%y = LSTM(%x, %w, %r, _, %n) [hidden_size=4] out %y`, note: "they were taken as --shape x=16x2x3"},
+		{name: "a symbol twice in an input", graph: `in %x: float32[B,S,S] const %w: float32[7,2] = splat 1 %y = MatMul(%x, %w) out %y`, note: "they were taken as --shape x=1x7x7"},
+		{name: "a symbol that is last in one of two inputs", graph: `in %x: float32[B,S,T] in %z: float32[B,S] const %w: float32[7,2] = splat 1 %a = MatMul(%z, %w) %y = Mul(%x, %x) out %a, %y`,
+			note: "--shape z=1x7"},
+		{name: "no size of a symbol that stands twice", graph: `in %x: float32[B,S,S] const %w: float32[7,2] = splat 1 const %v: float32[6,2] = splat 1 %a = MatMul(%x, %w) %b = MatMul(%x, %v) %y = Add(%a, %b) out %y`,
+			fails: "the sizes of x are open and were guessed: give them with --shape or --dim"},
 		{name: "no size does", graph: `in %x: float32[N,T] const %w: float32[1575,2] = splat 1 const %v: float32[1574,2] = splat 1 %a = MatMul(%x, %w) %b = MatMul(%x, %v) %y = Add(%a, %b) out %y`,
 			fails: "the sizes of x are open and were guessed: give them with --shape or --dim"},
 	} {
