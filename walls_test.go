@@ -48,7 +48,7 @@ func TestSmallestProgram(t *testing.T) {
 
 // TestProgramWithCUDA: the same program with the backend cuda is so much larger.
 func TestProgramWithCUDA(t *testing.T) {
-	const most = 2_500_000
+	const most = 2_750_000
 	more := smallest(t, "withcuda") - smallest(t, "")
 	t.Logf("%d bytes more", more)
 	assert.LessOrEqual(t, more, int64(most))

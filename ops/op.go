@@ -62,6 +62,9 @@ type Inferred struct {
 // Facts is what passes and planners ask of an operator.
 type Facts struct {
 	Traits
+	// Whole says that a node that lists more than its first result must list all of them,
+	// whether anything reads them or not.
+	Whole bool
 	// Linear says where constant weights of the shape given keep their channels; nil
 	// for operators that no factor or offset per channel folds into.
 	Linear func(n *ssa.Node, weight []int) *Linear
@@ -83,9 +86,6 @@ type Facts struct {
 	// Cost counts the work of a node whose types are static; nil for operators
 	// that do one operation per result element.
 	Cost func(n *ssa.Node) Cost
-	// Whole reports that the node must list all of its results, whether anything reads them
-	// or not; nil for never.
-	Whole func(n *ssa.Node) bool
 	// Disputed reports that onnx infers other lengths of the results than Infer,
 	// which are those that runtimes compute; nil for never.
 	Disputed func(n *ssa.Node) bool

@@ -33,7 +33,7 @@ func dropUnread(c *Context, n *ssa.Node) bool {
 // dropResults marks optional results that nothing reads as absent.
 func dropResults(c *Context, n *ssa.Node) (done bool) {
 	o := ops.Of(n)
-	if o.MaxOut < 0 || o.Facts.Whole != nil && o.Facts.Whole(n) {
+	if o.MaxOut < 0 || o.Facts.Whole {
 		return false
 	}
 	for i := o.MinOut; i < len(n.Out); i++ {

@@ -29,7 +29,7 @@ var BatchNormalization = ops.Op{
 		kit.ConsumedInputs.Mandatory(), ops.IntAttr("is_test", 0).WithoutEffect().Before(7), ops.IntAttr("spatial", 1).Before(9)},
 	Infer: kit.Rule(inferBatchNorm),
 	Eval:  kit.FloatKernel(evalBatchNorm[float32], evalBatchNorm[float64]),
-	Facts: ops.Facts{Traits: ops.PassingTraits, Linear: ops.ChannelNormLinear, InPlace: batchNormInPlace, Cost: kit.NormCost, Whole: isTraining},
+	Facts: ops.Facts{Traits: ops.PassingTraits, Linear: ops.ChannelNormLinear, InPlace: batchNormInPlace, Cost: kit.NormCost, Whole: true},
 	Upgrades: []ops.Upgrade{
 		{Below: 9, Source: kit.Changelog("BatchNormalization", 9), Apply: upgradeBatchNormSpatial},
 		{Below: 14, Source: kit.Changelog("BatchNormalization", 14), Apply: upgradeBatchNormTraining},
@@ -43,9 +43,6 @@ var BatchNormalization = ops.Op{
 			return nil
 		}}},
 }
-
-// isTraining: a node in training has three results, the running statistics with it.
-func isTraining(n *ssa.Node) bool { return ops.Int(n, "training_mode") != 0 }
 
 // oldBatchNormForm is the oldest version that takes the element types, which all were the same.
 func oldBatchNormForm(n *ssa.Node) int {

@@ -43,30 +43,41 @@ func (g *gen) winoFilter(name string, n int) {
 		k[i] = g.to(g.VBROADCASTSD, at(points, 8*i))
 	}
 	vb := g.bytes()
-	for half := range 2 {
-		for q := range 3 {
-			var d [3]vec
-			for i := range d {
-				d[i] = g.to(g.VCVTPS2PD, at(taps, (3*i+q)*vb+half*vb/2))
+	halves := g.GP64()
+	g.MOVQ(operand.U32(2), halves)
+	g.loop("halves", halves, 1, func() {
+		columns, in, out := g.GP64(), g.GP64(), g.GP64()
+		g.MOVQ(operand.U32(3), columns)
+		g.MOVQ(taps, in)
+		g.MOVQ(tmp, out)
+		g.loop("columns", columns, 1, func() {
+			for i, u := range g.filterLine(g.three64(g.VCVTPS2PD, in, 3*vb), k) {
+				g.VMOVUPD(u, at(out, 3*i*vb))
 			}
-			for i, u := range g.filterLine(d, k) {
-				g.VMOVUPD(u, at(tmp, (3*i+q)*vb))
-			}
-		}
-		out := g.GP64()
-		g.LEAQ(at(dst, half*vb/2), out)
-		for y := range n {
-			var d [3]vec
-			for i := range d {
-				d[i] = g.to(g.VMOVUPD, at(tmp, (3*y+i)*vb))
-			}
-			for _, u := range g.filterLine(d, k) {
+			g.advance(vb, in, out)
+		})
+		rows := g.GP64()
+		g.MOVQ(operand.U32(uint32(n)), rows)
+		g.MOVQ(tmp, in)
+		g.MOVQ(dst, out)
+		g.loop("rows", rows, 1, func() {
+			for _, u := range g.filterLine(g.three64(g.VMOVUPD, in, vb), k) {
 				g.stHalf(u, at(out, 0))
 				g.ADDQ(stride, out)
 			}
-		}
-	}
+			g.advance(3*vb, in)
+		})
+		g.advance(vb/2, taps, dst)
+	})
 	g.ret()
+}
+
+// three64 loads three vectors of float64, step bytes apart.
+func (g *gen) three64(load func(...operand.Op), p gp, step int) (d [3]vec) {
+	for i := range d {
+		d[i] = g.to(load, at(p, i*step))
+	}
+	return d
 }
 
 // filterLine multiplies three taps by the rows of G: the point 0, pairs of a point and its

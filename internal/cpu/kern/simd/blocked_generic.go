@@ -113,6 +113,8 @@ func line4(mat [][]float32, in []vec4, out []vec4) {
 }
 
 // winoInGeneric makes the input transform of F(m,3).
+//
+//go:noinline
 func winoInGeneric(m int) winoIn {
 	n := m + 2
 	return func(dst, src, _ *float32, rowStride, dstStride int) {
@@ -137,6 +139,8 @@ func winoInGeneric(m int) winoIn {
 }
 
 // winoOutGeneric makes the output transform of F(m,3).
+//
+//go:noinline
 func winoOutGeneric(m int) winoOut {
 	n := m + 2
 	return func(dst, src, _ *float32, rowStride, srcStride int, bias, res *float32, lo, hi float32) {
@@ -203,6 +207,8 @@ func WinoFilterRows(m int) (rows []float64) {
 }
 
 // winoFilterGeneric is V = G·g·Gᵀ for a block of filters.
+//
+//go:noinline
 func winoFilterGeneric(m int) winoFilter {
 	n := m + 2
 	return func(dst, taps *float32, _, rows *float64, stride int) {

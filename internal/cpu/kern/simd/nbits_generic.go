@@ -3,6 +3,8 @@ package simd
 import "unsafe"
 
 // nbitsGeneric dequantizes n rows of bytes of a panel in plain Go.
+//
+//go:noinline
 func nbitsGeneric(bits int) func(dst *float32, src *byte, scale, zero *float32, n int) {
 	return func(dst *float32, src *byte, scale, zero *float32, n int) {
 		s, z := unsafe.Slice(scale, genericNR), unsafe.Slice(zero, genericNR)

@@ -38,6 +38,8 @@ func packTransposeGeneric(dst, src *float32, k, dstStride, srcStride, rows int) 
 }
 
 // segmentGeneric makes the segment kernel of a fixed step.
+//
+//go:noinline
 func segmentGeneric(step int, fill bool) func(dst, src *float32, n, dstStride, srcStride, mask, off int) {
 	anyStep := segmentAnyGeneric(fill)
 	return func(dst, src *float32, n, dstStride, srcStride, mask, off int) {
@@ -48,6 +50,8 @@ func segmentGeneric(step int, fill bool) func(dst, src *float32, n, dstStride, s
 // segmentAnyGeneric makes the segment kernel of any step: it copies the selected ones
 // of four pixels, step elements apart, for n channels, and clears the others if fill
 // says so.
+//
+//go:noinline
 func segmentAnyGeneric(fill bool) func(dst, src *float32, n, dstStride, srcStride, mask, off, step int) {
 	return func(dst, src *float32, n, dstStride, srcStride, mask, off, step int) {
 		for c := range n {

@@ -1384,268 +1384,78 @@ TEXT ·winoFilter2AVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSD 8(BX), Y1
 	VBROADCASTSD 16(BX), Y2
 	VBROADCASTSD 24(BX), Y3
-	VCVTPS2PD    (CX), Y4
-	VCVTPS2PD    96(CX), Y5
-	VCVTPS2PD    192(CX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VMOVUPD      Y7, (DX)
-	VMOVUPD      Y8, 96(DX)
-	VMOVUPD      Y4, 192(DX)
-	VMOVUPD      Y6, 288(DX)
-	VCVTPS2PD    32(CX), Y4
-	VCVTPS2PD    128(CX), Y5
-	VCVTPS2PD    224(CX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VMOVUPD      Y7, 32(DX)
-	VMOVUPD      Y8, 128(DX)
-	VMOVUPD      Y4, 224(DX)
-	VMOVUPD      Y6, 320(DX)
-	VCVTPS2PD    64(CX), Y4
-	VCVTPS2PD    160(CX), Y5
-	VCVTPS2PD    256(CX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VMOVUPD      Y7, 64(DX)
-	VMOVUPD      Y8, 160(DX)
-	VMOVUPD      Y4, 256(DX)
-	VMOVUPD      Y6, 352(DX)
-	LEAQ         (AX), BX
-	VMOVUPD      (DX), Y4
-	VMOVUPD      32(DX), Y5
-	VMOVUPD      64(DX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y7, X5
-	VMOVUPS      X5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y8, X5
-	VMOVUPS      X5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y4, X4
-	VMOVUPS      X4, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y6, X4
-	VMOVUPS      X4, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      96(DX), Y4
-	VMOVUPD      128(DX), Y5
-	VMOVUPD      160(DX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y7, X5
-	VMOVUPS      X5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y8, X5
-	VMOVUPS      X5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y4, X4
-	VMOVUPS      X4, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y6, X4
-	VMOVUPS      X4, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      192(DX), Y4
-	VMOVUPD      224(DX), Y5
-	VMOVUPD      256(DX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y7, X5
-	VMOVUPS      X5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y8, X5
-	VMOVUPS      X5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y4, X4
-	VMOVUPS      X4, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y6, X4
-	VMOVUPS      X4, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      288(DX), Y4
-	VMOVUPD      320(DX), Y5
-	VMOVUPD      352(DX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y7, X5
-	VMOVUPS      X5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y8, X5
-	VMOVUPS      X5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y4, X4
-	VMOVUPS      X4, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y6, X4
-	VMOVUPS      X4, (BX)
-	ADDQ         SI, BX
-	VCVTPS2PD    16(CX), Y4
-	VCVTPS2PD    112(CX), Y5
-	VCVTPS2PD    208(CX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VMOVUPD      Y7, (DX)
-	VMOVUPD      Y8, 96(DX)
-	VMOVUPD      Y4, 192(DX)
-	VMOVUPD      Y6, 288(DX)
-	VCVTPS2PD    48(CX), Y4
-	VCVTPS2PD    144(CX), Y5
-	VCVTPS2PD    240(CX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VMOVUPD      Y7, 32(DX)
-	VMOVUPD      Y8, 128(DX)
-	VMOVUPD      Y4, 224(DX)
-	VMOVUPD      Y6, 320(DX)
-	VCVTPS2PD    80(CX), Y4
-	VCVTPS2PD    176(CX), Y5
-	VCVTPS2PD    272(CX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VMOVUPD      Y7, 64(DX)
-	VMOVUPD      Y8, 160(DX)
-	VMOVUPD      Y4, 256(DX)
-	VMOVUPD      Y6, 352(DX)
-	LEAQ         16(AX), AX
-	VMOVUPD      (DX), Y4
-	VMOVUPD      32(DX), Y5
-	VMOVUPD      64(DX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y7, X5
-	VMOVUPS      X5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y8, X5
-	VMOVUPS      X5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y4, X4
-	VMOVUPS      X4, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y6, X4
-	VMOVUPS      X4, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      96(DX), Y4
-	VMOVUPD      128(DX), Y5
-	VMOVUPD      160(DX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y7, X5
-	VMOVUPS      X5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y8, X5
-	VMOVUPS      X5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y4, X4
-	VMOVUPS      X4, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y6, X4
-	VMOVUPS      X4, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      192(DX), Y4
-	VMOVUPD      224(DX), Y5
-	VMOVUPD      256(DX), Y6
-	VMULPD       Y4, Y0, Y7
-	VMULPD       Y4, Y1, Y4
-	VMULPD       Y5, Y2, Y5
-	VMULPD       Y6, Y3, Y8
-	VADDPD       Y8, Y4, Y4
-	VADDPD       Y5, Y4, Y8
-	VSUBPD       Y5, Y4, Y4
-	VCVTPD2PSY   Y7, X5
-	VMOVUPS      X5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y8, X5
-	VMOVUPS      X5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y4, X4
-	VMOVUPS      X4, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y6, X4
-	VMOVUPS      X4, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      288(DX), Y4
-	VMOVUPD      320(DX), Y5
-	VMOVUPD      352(DX), Y6
-	VMULPD       Y4, Y0, Y0
-	VMULPD       Y4, Y1, Y1
-	VMULPD       Y5, Y2, Y2
-	VMULPD       Y6, Y3, Y3
-	VADDPD       Y3, Y1, Y1
-	VADDPD       Y2, Y1, Y3
-	VSUBPD       Y2, Y1, Y1
-	VCVTPD2PSY   Y0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y3, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y1, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y6, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
+	MOVQ         $0x00000002, BX
+
+halves:
+	CMPQ BX, $+1
+	JLT  halves_end
+	MOVQ $0x00000003, DI
+	MOVQ CX, R8
+	MOVQ DX, R9
+
+columns:
+	CMPQ      DI, $+1
+	JLT       columns_end
+	VCVTPS2PD (R8), Y4
+	VCVTPS2PD 96(R8), Y5
+	VCVTPS2PD 192(R8), Y6
+	VMULPD    Y4, Y0, Y7
+	VMULPD    Y4, Y1, Y4
+	VMULPD    Y5, Y2, Y5
+	VMULPD    Y6, Y3, Y8
+	VADDPD    Y8, Y4, Y4
+	VADDPD    Y5, Y4, Y8
+	VSUBPD    Y5, Y4, Y4
+	VMOVUPD   Y7, (R9)
+	VMOVUPD   Y8, 96(R9)
+	VMOVUPD   Y4, 192(R9)
+	VMOVUPD   Y6, 288(R9)
+	ADDQ      $+32, R8
+	ADDQ      $+32, R9
+	SUBQ      $+1, DI
+	JMP       columns
+
+columns_end:
+	MOVQ $0x00000004, DI
+	MOVQ DX, R8
+	MOVQ AX, R9
+
+rows:
+	CMPQ       DI, $+1
+	JLT        rows_end
+	VMOVUPD    (R8), Y4
+	VMOVUPD    32(R8), Y5
+	VMOVUPD    64(R8), Y6
+	VMULPD     Y4, Y0, Y7
+	VMULPD     Y4, Y1, Y4
+	VMULPD     Y5, Y2, Y5
+	VMULPD     Y6, Y3, Y8
+	VADDPD     Y8, Y4, Y4
+	VADDPD     Y5, Y4, Y8
+	VSUBPD     Y5, Y4, Y4
+	VCVTPD2PSY Y7, X5
+	VMOVUPS    X5, (R9)
+	ADDQ       SI, R9
+	VCVTPD2PSY Y8, X5
+	VMOVUPS    X5, (R9)
+	ADDQ       SI, R9
+	VCVTPD2PSY Y4, X4
+	VMOVUPS    X4, (R9)
+	ADDQ       SI, R9
+	VCVTPD2PSY Y6, X4
+	VMOVUPS    X4, (R9)
+	ADDQ       SI, R9
+	ADDQ       $+96, R8
+	SUBQ       $+1, DI
+	JMP        rows
+
+rows_end:
+	ADDQ $+16, CX
+	ADDQ $+16, AX
+	SUBQ $+1, BX
+	JMP  halves
+
+halves_end:
 	VZEROUPPER
 	RET
 
@@ -1664,548 +1474,98 @@ TEXT ·winoFilter4AVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSD 32(BX), Y4
 	VBROADCASTSD 40(BX), Y5
 	VBROADCASTSD 48(BX), Y6
-	VCVTPS2PD    (CX), Y7
-	VCVTPS2PD    96(CX), Y8
-	VCVTPS2PD    192(CX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VMOVUPD      Y10, (DX)
-	VMOVUPD      Y13, 96(DX)
-	VMOVUPD      Y11, 192(DX)
-	VMOVUPD      Y12, 288(DX)
-	VMOVUPD      Y7, 384(DX)
-	VMOVUPD      Y9, 480(DX)
-	VCVTPS2PD    32(CX), Y7
-	VCVTPS2PD    128(CX), Y8
-	VCVTPS2PD    224(CX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VMOVUPD      Y10, 32(DX)
-	VMOVUPD      Y13, 128(DX)
-	VMOVUPD      Y11, 224(DX)
-	VMOVUPD      Y12, 320(DX)
-	VMOVUPD      Y7, 416(DX)
-	VMOVUPD      Y9, 512(DX)
-	VCVTPS2PD    64(CX), Y7
-	VCVTPS2PD    160(CX), Y8
-	VCVTPS2PD    256(CX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VMOVUPD      Y10, 64(DX)
-	VMOVUPD      Y13, 160(DX)
-	VMOVUPD      Y11, 256(DX)
-	VMOVUPD      Y12, 352(DX)
-	VMOVUPD      Y7, 448(DX)
-	VMOVUPD      Y9, 544(DX)
-	LEAQ         (AX), BX
-	VMOVUPD      (DX), Y7
-	VMOVUPD      32(DX), Y8
-	VMOVUPD      64(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      96(DX), Y7
-	VMOVUPD      128(DX), Y8
-	VMOVUPD      160(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      192(DX), Y7
-	VMOVUPD      224(DX), Y8
-	VMOVUPD      256(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      288(DX), Y7
-	VMOVUPD      320(DX), Y8
-	VMOVUPD      352(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      384(DX), Y7
-	VMOVUPD      416(DX), Y8
-	VMOVUPD      448(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      480(DX), Y7
-	VMOVUPD      512(DX), Y8
-	VMOVUPD      544(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (BX)
-	ADDQ         SI, BX
-	VCVTPS2PD    16(CX), Y7
-	VCVTPS2PD    112(CX), Y8
-	VCVTPS2PD    208(CX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VMOVUPD      Y10, (DX)
-	VMOVUPD      Y13, 96(DX)
-	VMOVUPD      Y11, 192(DX)
-	VMOVUPD      Y12, 288(DX)
-	VMOVUPD      Y7, 384(DX)
-	VMOVUPD      Y9, 480(DX)
-	VCVTPS2PD    48(CX), Y7
-	VCVTPS2PD    144(CX), Y8
-	VCVTPS2PD    240(CX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VMOVUPD      Y10, 32(DX)
-	VMOVUPD      Y13, 128(DX)
-	VMOVUPD      Y11, 224(DX)
-	VMOVUPD      Y12, 320(DX)
-	VMOVUPD      Y7, 416(DX)
-	VMOVUPD      Y9, 512(DX)
-	VCVTPS2PD    80(CX), Y7
-	VCVTPS2PD    176(CX), Y8
-	VCVTPS2PD    272(CX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VMOVUPD      Y10, 64(DX)
-	VMOVUPD      Y13, 160(DX)
-	VMOVUPD      Y11, 256(DX)
-	VMOVUPD      Y12, 352(DX)
-	VMOVUPD      Y7, 448(DX)
-	VMOVUPD      Y9, 544(DX)
-	LEAQ         16(AX), AX
-	VMOVUPD      (DX), Y7
-	VMOVUPD      32(DX), Y8
-	VMOVUPD      64(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      96(DX), Y7
-	VMOVUPD      128(DX), Y8
-	VMOVUPD      160(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      192(DX), Y7
-	VMOVUPD      224(DX), Y8
-	VMOVUPD      256(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      288(DX), Y7
-	VMOVUPD      320(DX), Y8
-	VMOVUPD      352(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      384(DX), Y7
-	VMOVUPD      416(DX), Y8
-	VMOVUPD      448(DX), Y9
-	VMULPD       Y7, Y0, Y10
-	VMULPD       Y7, Y1, Y11
-	VMULPD       Y8, Y2, Y12
-	VMULPD       Y9, Y3, Y13
-	VADDPD       Y13, Y11, Y11
-	VADDPD       Y12, Y11, Y13
-	VSUBPD       Y12, Y11, Y11
-	VMULPD       Y7, Y4, Y7
-	VMULPD       Y8, Y5, Y8
-	VMULPD       Y9, Y6, Y12
-	VADDPD       Y12, Y7, Y7
-	VADDPD       Y8, Y7, Y12
-	VSUBPD       Y8, Y7, Y7
-	VCVTPD2PSY   Y10, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y13, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y11, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y12, X8
-	VMOVUPS      X8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y9, X7
-	VMOVUPS      X7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      480(DX), Y7
-	VMOVUPD      512(DX), Y8
-	VMOVUPD      544(DX), Y9
-	VMULPD       Y7, Y0, Y0
-	VMULPD       Y7, Y1, Y1
-	VMULPD       Y8, Y2, Y2
-	VMULPD       Y9, Y3, Y3
-	VADDPD       Y3, Y1, Y1
-	VADDPD       Y2, Y1, Y3
-	VSUBPD       Y2, Y1, Y1
-	VMULPD       Y7, Y4, Y2
-	VMULPD       Y8, Y5, Y4
-	VMULPD       Y9, Y6, Y5
-	VADDPD       Y5, Y2, Y2
-	VADDPD       Y4, Y2, Y5
-	VSUBPD       Y4, Y2, Y2
-	VCVTPD2PSY   Y0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y3, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y1, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y5, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y2, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PSY   Y9, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         SI, AX
+	MOVQ         $0x00000002, BX
+
+halves:
+	CMPQ BX, $+1
+	JLT  halves_end
+	MOVQ $0x00000003, DI
+	MOVQ CX, R8
+	MOVQ DX, R9
+
+columns:
+	CMPQ      DI, $+1
+	JLT       columns_end
+	VCVTPS2PD (R8), Y7
+	VCVTPS2PD 96(R8), Y8
+	VCVTPS2PD 192(R8), Y9
+	VMULPD    Y7, Y0, Y10
+	VMULPD    Y7, Y1, Y11
+	VMULPD    Y8, Y2, Y12
+	VMULPD    Y9, Y3, Y13
+	VADDPD    Y13, Y11, Y11
+	VADDPD    Y12, Y11, Y13
+	VSUBPD    Y12, Y11, Y11
+	VMULPD    Y7, Y4, Y7
+	VMULPD    Y8, Y5, Y8
+	VMULPD    Y9, Y6, Y12
+	VADDPD    Y12, Y7, Y7
+	VADDPD    Y8, Y7, Y12
+	VSUBPD    Y8, Y7, Y7
+	VMOVUPD   Y10, (R9)
+	VMOVUPD   Y13, 96(R9)
+	VMOVUPD   Y11, 192(R9)
+	VMOVUPD   Y12, 288(R9)
+	VMOVUPD   Y7, 384(R9)
+	VMOVUPD   Y9, 480(R9)
+	ADDQ      $+32, R8
+	ADDQ      $+32, R9
+	SUBQ      $+1, DI
+	JMP       columns
+
+columns_end:
+	MOVQ $0x00000006, DI
+	MOVQ DX, R8
+	MOVQ AX, R9
+
+rows:
+	CMPQ       DI, $+1
+	JLT        rows_end
+	VMOVUPD    (R8), Y7
+	VMOVUPD    32(R8), Y8
+	VMOVUPD    64(R8), Y9
+	VMULPD     Y7, Y0, Y10
+	VMULPD     Y7, Y1, Y11
+	VMULPD     Y8, Y2, Y12
+	VMULPD     Y9, Y3, Y13
+	VADDPD     Y13, Y11, Y11
+	VADDPD     Y12, Y11, Y13
+	VSUBPD     Y12, Y11, Y11
+	VMULPD     Y7, Y4, Y7
+	VMULPD     Y8, Y5, Y8
+	VMULPD     Y9, Y6, Y12
+	VADDPD     Y12, Y7, Y7
+	VADDPD     Y8, Y7, Y12
+	VSUBPD     Y8, Y7, Y7
+	VCVTPD2PSY Y10, X8
+	VMOVUPS    X8, (R9)
+	ADDQ       SI, R9
+	VCVTPD2PSY Y13, X8
+	VMOVUPS    X8, (R9)
+	ADDQ       SI, R9
+	VCVTPD2PSY Y11, X8
+	VMOVUPS    X8, (R9)
+	ADDQ       SI, R9
+	VCVTPD2PSY Y12, X8
+	VMOVUPS    X8, (R9)
+	ADDQ       SI, R9
+	VCVTPD2PSY Y7, X7
+	VMOVUPS    X7, (R9)
+	ADDQ       SI, R9
+	VCVTPD2PSY Y9, X7
+	VMOVUPS    X7, (R9)
+	ADDQ       SI, R9
+	ADDQ       $+96, R8
+	SUBQ       $+1, DI
+	JMP        rows
+
+rows_end:
+	ADDQ $+16, CX
+	ADDQ $+16, AX
+	SUBQ $+1, BX
+	JMP  halves
+
+halves_end:
 	VZEROUPPER
 	RET
 
@@ -3543,268 +2903,78 @@ TEXT ·winoFilter2AVX512(SB), NOSPLIT, $0-40
 	VBROADCASTSD 8(BX), Z1
 	VBROADCASTSD 16(BX), Z2
 	VBROADCASTSD 24(BX), Z3
-	VCVTPS2PD    (CX), Z4
-	VCVTPS2PD    192(CX), Z5
-	VCVTPS2PD    384(CX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VMOVUPD      Z7, (DX)
-	VMOVUPD      Z8, 192(DX)
-	VMOVUPD      Z4, 384(DX)
-	VMOVUPD      Z6, 576(DX)
-	VCVTPS2PD    64(CX), Z4
-	VCVTPS2PD    256(CX), Z5
-	VCVTPS2PD    448(CX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VMOVUPD      Z7, 64(DX)
-	VMOVUPD      Z8, 256(DX)
-	VMOVUPD      Z4, 448(DX)
-	VMOVUPD      Z6, 640(DX)
-	VCVTPS2PD    128(CX), Z4
-	VCVTPS2PD    320(CX), Z5
-	VCVTPS2PD    512(CX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VMOVUPD      Z7, 128(DX)
-	VMOVUPD      Z8, 320(DX)
-	VMOVUPD      Z4, 512(DX)
-	VMOVUPD      Z6, 704(DX)
-	LEAQ         (AX), BX
-	VMOVUPD      (DX), Z4
-	VMOVUPD      64(DX), Z5
-	VMOVUPD      128(DX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VCVTPD2PS    Z7, Y5
-	VMOVUPS      Y5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z8, Y5
-	VMOVUPS      Y5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z4, Y4
-	VMOVUPS      Y4, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z6, Y4
-	VMOVUPS      Y4, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      192(DX), Z4
-	VMOVUPD      256(DX), Z5
-	VMOVUPD      320(DX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VCVTPD2PS    Z7, Y5
-	VMOVUPS      Y5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z8, Y5
-	VMOVUPS      Y5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z4, Y4
-	VMOVUPS      Y4, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z6, Y4
-	VMOVUPS      Y4, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      384(DX), Z4
-	VMOVUPD      448(DX), Z5
-	VMOVUPD      512(DX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VCVTPD2PS    Z7, Y5
-	VMOVUPS      Y5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z8, Y5
-	VMOVUPS      Y5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z4, Y4
-	VMOVUPS      Y4, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z6, Y4
-	VMOVUPS      Y4, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      576(DX), Z4
-	VMOVUPD      640(DX), Z5
-	VMOVUPD      704(DX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VCVTPD2PS    Z7, Y5
-	VMOVUPS      Y5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z8, Y5
-	VMOVUPS      Y5, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z4, Y4
-	VMOVUPS      Y4, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z6, Y4
-	VMOVUPS      Y4, (BX)
-	ADDQ         SI, BX
-	VCVTPS2PD    32(CX), Z4
-	VCVTPS2PD    224(CX), Z5
-	VCVTPS2PD    416(CX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VMOVUPD      Z7, (DX)
-	VMOVUPD      Z8, 192(DX)
-	VMOVUPD      Z4, 384(DX)
-	VMOVUPD      Z6, 576(DX)
-	VCVTPS2PD    96(CX), Z4
-	VCVTPS2PD    288(CX), Z5
-	VCVTPS2PD    480(CX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VMOVUPD      Z7, 64(DX)
-	VMOVUPD      Z8, 256(DX)
-	VMOVUPD      Z4, 448(DX)
-	VMOVUPD      Z6, 640(DX)
-	VCVTPS2PD    160(CX), Z4
-	VCVTPS2PD    352(CX), Z5
-	VCVTPS2PD    544(CX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VMOVUPD      Z7, 128(DX)
-	VMOVUPD      Z8, 320(DX)
-	VMOVUPD      Z4, 512(DX)
-	VMOVUPD      Z6, 704(DX)
-	LEAQ         32(AX), AX
-	VMOVUPD      (DX), Z4
-	VMOVUPD      64(DX), Z5
-	VMOVUPD      128(DX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VCVTPD2PS    Z7, Y5
-	VMOVUPS      Y5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z8, Y5
-	VMOVUPS      Y5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z4, Y4
-	VMOVUPS      Y4, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z6, Y4
-	VMOVUPS      Y4, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      192(DX), Z4
-	VMOVUPD      256(DX), Z5
-	VMOVUPD      320(DX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VCVTPD2PS    Z7, Y5
-	VMOVUPS      Y5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z8, Y5
-	VMOVUPS      Y5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z4, Y4
-	VMOVUPS      Y4, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z6, Y4
-	VMOVUPS      Y4, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      384(DX), Z4
-	VMOVUPD      448(DX), Z5
-	VMOVUPD      512(DX), Z6
-	VMULPD       Z4, Z0, Z7
-	VMULPD       Z4, Z1, Z4
-	VMULPD       Z5, Z2, Z5
-	VMULPD       Z6, Z3, Z8
-	VADDPD       Z8, Z4, Z4
-	VADDPD       Z5, Z4, Z8
-	VSUBPD       Z5, Z4, Z4
-	VCVTPD2PS    Z7, Y5
-	VMOVUPS      Y5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z8, Y5
-	VMOVUPS      Y5, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z4, Y4
-	VMOVUPS      Y4, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z6, Y4
-	VMOVUPS      Y4, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      576(DX), Z4
-	VMOVUPD      640(DX), Z5
-	VMOVUPD      704(DX), Z6
-	VMULPD       Z4, Z0, Z0
-	VMULPD       Z4, Z1, Z1
-	VMULPD       Z5, Z2, Z2
-	VMULPD       Z6, Z3, Z3
-	VADDPD       Z3, Z1, Z1
-	VADDPD       Z2, Z1, Z3
-	VSUBPD       Z2, Z1, Z1
-	VCVTPD2PS    Z0, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z3, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z1, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z6, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
+	MOVQ         $0x00000002, BX
+
+halves:
+	CMPQ BX, $+1
+	JLT  halves_end
+	MOVQ $0x00000003, DI
+	MOVQ CX, R8
+	MOVQ DX, R9
+
+columns:
+	CMPQ      DI, $+1
+	JLT       columns_end
+	VCVTPS2PD (R8), Z4
+	VCVTPS2PD 192(R8), Z5
+	VCVTPS2PD 384(R8), Z6
+	VMULPD    Z4, Z0, Z7
+	VMULPD    Z4, Z1, Z4
+	VMULPD    Z5, Z2, Z5
+	VMULPD    Z6, Z3, Z8
+	VADDPD    Z8, Z4, Z4
+	VADDPD    Z5, Z4, Z8
+	VSUBPD    Z5, Z4, Z4
+	VMOVUPD   Z7, (R9)
+	VMOVUPD   Z8, 192(R9)
+	VMOVUPD   Z4, 384(R9)
+	VMOVUPD   Z6, 576(R9)
+	ADDQ      $+64, R8
+	ADDQ      $+64, R9
+	SUBQ      $+1, DI
+	JMP       columns
+
+columns_end:
+	MOVQ $0x00000004, DI
+	MOVQ DX, R8
+	MOVQ AX, R9
+
+rows:
+	CMPQ      DI, $+1
+	JLT       rows_end
+	VMOVUPD   (R8), Z4
+	VMOVUPD   64(R8), Z5
+	VMOVUPD   128(R8), Z6
+	VMULPD    Z4, Z0, Z7
+	VMULPD    Z4, Z1, Z4
+	VMULPD    Z5, Z2, Z5
+	VMULPD    Z6, Z3, Z8
+	VADDPD    Z8, Z4, Z4
+	VADDPD    Z5, Z4, Z8
+	VSUBPD    Z5, Z4, Z4
+	VCVTPD2PS Z7, Y5
+	VMOVUPS   Y5, (R9)
+	ADDQ      SI, R9
+	VCVTPD2PS Z8, Y5
+	VMOVUPS   Y5, (R9)
+	ADDQ      SI, R9
+	VCVTPD2PS Z4, Y4
+	VMOVUPS   Y4, (R9)
+	ADDQ      SI, R9
+	VCVTPD2PS Z6, Y4
+	VMOVUPS   Y4, (R9)
+	ADDQ      SI, R9
+	ADDQ      $+192, R8
+	SUBQ      $+1, DI
+	JMP       rows
+
+rows_end:
+	ADDQ $+32, CX
+	ADDQ $+32, AX
+	SUBQ $+1, BX
+	JMP  halves
+
+halves_end:
 	VZEROUPPER
 	RET
 
@@ -3823,547 +2993,97 @@ TEXT ·winoFilter4AVX512(SB), NOSPLIT, $0-40
 	VBROADCASTSD 32(BX), Z4
 	VBROADCASTSD 40(BX), Z5
 	VBROADCASTSD 48(BX), Z6
-	VCVTPS2PD    (CX), Z7
-	VCVTPS2PD    192(CX), Z8
-	VCVTPS2PD    384(CX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VMOVUPD      Z10, (DX)
-	VMOVUPD      Z13, 192(DX)
-	VMOVUPD      Z11, 384(DX)
-	VMOVUPD      Z12, 576(DX)
-	VMOVUPD      Z7, 768(DX)
-	VMOVUPD      Z9, 960(DX)
-	VCVTPS2PD    64(CX), Z7
-	VCVTPS2PD    256(CX), Z8
-	VCVTPS2PD    448(CX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VMOVUPD      Z10, 64(DX)
-	VMOVUPD      Z13, 256(DX)
-	VMOVUPD      Z11, 448(DX)
-	VMOVUPD      Z12, 640(DX)
-	VMOVUPD      Z7, 832(DX)
-	VMOVUPD      Z9, 1024(DX)
-	VCVTPS2PD    128(CX), Z7
-	VCVTPS2PD    320(CX), Z8
-	VCVTPS2PD    512(CX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VMOVUPD      Z10, 128(DX)
-	VMOVUPD      Z13, 320(DX)
-	VMOVUPD      Z11, 512(DX)
-	VMOVUPD      Z12, 704(DX)
-	VMOVUPD      Z7, 896(DX)
-	VMOVUPD      Z9, 1088(DX)
-	LEAQ         (AX), BX
-	VMOVUPD      (DX), Z7
-	VMOVUPD      64(DX), Z8
-	VMOVUPD      128(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      192(DX), Z7
-	VMOVUPD      256(DX), Z8
-	VMOVUPD      320(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      384(DX), Z7
-	VMOVUPD      448(DX), Z8
-	VMOVUPD      512(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      576(DX), Z7
-	VMOVUPD      640(DX), Z8
-	VMOVUPD      704(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      768(DX), Z7
-	VMOVUPD      832(DX), Z8
-	VMOVUPD      896(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VMOVUPD      960(DX), Z7
-	VMOVUPD      1024(DX), Z8
-	VMOVUPD      1088(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (BX)
-	ADDQ         SI, BX
-	VCVTPS2PD    32(CX), Z7
-	VCVTPS2PD    224(CX), Z8
-	VCVTPS2PD    416(CX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VMOVUPD      Z10, (DX)
-	VMOVUPD      Z13, 192(DX)
-	VMOVUPD      Z11, 384(DX)
-	VMOVUPD      Z12, 576(DX)
-	VMOVUPD      Z7, 768(DX)
-	VMOVUPD      Z9, 960(DX)
-	VCVTPS2PD    96(CX), Z7
-	VCVTPS2PD    288(CX), Z8
-	VCVTPS2PD    480(CX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VMOVUPD      Z10, 64(DX)
-	VMOVUPD      Z13, 256(DX)
-	VMOVUPD      Z11, 448(DX)
-	VMOVUPD      Z12, 640(DX)
-	VMOVUPD      Z7, 832(DX)
-	VMOVUPD      Z9, 1024(DX)
-	VCVTPS2PD    160(CX), Z7
-	VCVTPS2PD    352(CX), Z8
-	VCVTPS2PD    544(CX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VMOVUPD      Z10, 128(DX)
-	VMOVUPD      Z13, 320(DX)
-	VMOVUPD      Z11, 512(DX)
-	VMOVUPD      Z12, 704(DX)
-	VMOVUPD      Z7, 896(DX)
-	VMOVUPD      Z9, 1088(DX)
-	LEAQ         32(AX), AX
-	VMOVUPD      (DX), Z7
-	VMOVUPD      64(DX), Z8
-	VMOVUPD      128(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      192(DX), Z7
-	VMOVUPD      256(DX), Z8
-	VMOVUPD      320(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      384(DX), Z7
-	VMOVUPD      448(DX), Z8
-	VMOVUPD      512(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      576(DX), Z7
-	VMOVUPD      640(DX), Z8
-	VMOVUPD      704(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      768(DX), Z7
-	VMOVUPD      832(DX), Z8
-	VMOVUPD      896(DX), Z9
-	VMULPD       Z7, Z0, Z10
-	VMULPD       Z7, Z1, Z11
-	VMULPD       Z8, Z2, Z12
-	VMULPD       Z9, Z3, Z13
-	VADDPD       Z13, Z11, Z11
-	VADDPD       Z12, Z11, Z13
-	VSUBPD       Z12, Z11, Z11
-	VMULPD       Z7, Z4, Z7
-	VMULPD       Z8, Z5, Z8
-	VMULPD       Z9, Z6, Z12
-	VADDPD       Z12, Z7, Z7
-	VADDPD       Z8, Z7, Z12
-	VSUBPD       Z8, Z7, Z7
-	VCVTPD2PS    Z10, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z13, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z11, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z12, Y8
-	VMOVUPS      Y8, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z7, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z9, Y7
-	VMOVUPS      Y7, (AX)
-	ADDQ         SI, AX
-	VMOVUPD      960(DX), Z7
-	VMOVUPD      1024(DX), Z8
-	VMOVUPD      1088(DX), Z9
-	VMULPD       Z7, Z0, Z0
-	VMULPD       Z7, Z1, Z1
-	VMULPD       Z8, Z2, Z2
-	VMULPD       Z9, Z3, Z3
-	VADDPD       Z3, Z1, Z1
-	VADDPD       Z2, Z1, Z3
-	VSUBPD       Z2, Z1, Z1
-	VMULPD       Z7, Z4, Z2
-	VMULPD       Z8, Z5, Z4
-	VMULPD       Z9, Z6, Z5
-	VADDPD       Z5, Z2, Z2
-	VADDPD       Z4, Z2, Z5
-	VSUBPD       Z4, Z2, Z2
-	VCVTPD2PS    Z0, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z3, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z1, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z5, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z2, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
-	VCVTPD2PS    Z9, Y0
-	VMOVUPS      Y0, (AX)
-	ADDQ         SI, AX
+	MOVQ         $0x00000002, BX
+
+halves:
+	CMPQ BX, $+1
+	JLT  halves_end
+	MOVQ $0x00000003, DI
+	MOVQ CX, R8
+	MOVQ DX, R9
+
+columns:
+	CMPQ      DI, $+1
+	JLT       columns_end
+	VCVTPS2PD (R8), Z7
+	VCVTPS2PD 192(R8), Z8
+	VCVTPS2PD 384(R8), Z9
+	VMULPD    Z7, Z0, Z10
+	VMULPD    Z7, Z1, Z11
+	VMULPD    Z8, Z2, Z12
+	VMULPD    Z9, Z3, Z13
+	VADDPD    Z13, Z11, Z11
+	VADDPD    Z12, Z11, Z13
+	VSUBPD    Z12, Z11, Z11
+	VMULPD    Z7, Z4, Z7
+	VMULPD    Z8, Z5, Z8
+	VMULPD    Z9, Z6, Z12
+	VADDPD    Z12, Z7, Z7
+	VADDPD    Z8, Z7, Z12
+	VSUBPD    Z8, Z7, Z7
+	VMOVUPD   Z10, (R9)
+	VMOVUPD   Z13, 192(R9)
+	VMOVUPD   Z11, 384(R9)
+	VMOVUPD   Z12, 576(R9)
+	VMOVUPD   Z7, 768(R9)
+	VMOVUPD   Z9, 960(R9)
+	ADDQ      $+64, R8
+	ADDQ      $+64, R9
+	SUBQ      $+1, DI
+	JMP       columns
+
+columns_end:
+	MOVQ $0x00000006, DI
+	MOVQ DX, R8
+	MOVQ AX, R9
+
+rows:
+	CMPQ      DI, $+1
+	JLT       rows_end
+	VMOVUPD   (R8), Z7
+	VMOVUPD   64(R8), Z8
+	VMOVUPD   128(R8), Z9
+	VMULPD    Z7, Z0, Z10
+	VMULPD    Z7, Z1, Z11
+	VMULPD    Z8, Z2, Z12
+	VMULPD    Z9, Z3, Z13
+	VADDPD    Z13, Z11, Z11
+	VADDPD    Z12, Z11, Z13
+	VSUBPD    Z12, Z11, Z11
+	VMULPD    Z7, Z4, Z7
+	VMULPD    Z8, Z5, Z8
+	VMULPD    Z9, Z6, Z12
+	VADDPD    Z12, Z7, Z7
+	VADDPD    Z8, Z7, Z12
+	VSUBPD    Z8, Z7, Z7
+	VCVTPD2PS Z10, Y8
+	VMOVUPS   Y8, (R9)
+	ADDQ      SI, R9
+	VCVTPD2PS Z13, Y8
+	VMOVUPS   Y8, (R9)
+	ADDQ      SI, R9
+	VCVTPD2PS Z11, Y8
+	VMOVUPS   Y8, (R9)
+	ADDQ      SI, R9
+	VCVTPD2PS Z12, Y8
+	VMOVUPS   Y8, (R9)
+	ADDQ      SI, R9
+	VCVTPD2PS Z7, Y7
+	VMOVUPS   Y7, (R9)
+	ADDQ      SI, R9
+	VCVTPD2PS Z9, Y7
+	VMOVUPS   Y7, (R9)
+	ADDQ      SI, R9
+	ADDQ      $+192, R8
+	SUBQ      $+1, DI
+	JMP       rows
+
+rows_end:
+	ADDQ $+32, CX
+	ADDQ $+32, AX
+	SUBQ $+1, BX
+	JMP  halves
+
+halves_end:
 	VZEROUPPER
 	RET
