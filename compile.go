@@ -338,7 +338,7 @@ type Session struct {
 // observer of the same run, is using.
 var ErrSessionInUse = program.ErrInUse
 
-// ErrInput marks every error whose cause are the inputs of the call: names, types and shapes that do not fit the model
+// ErrInput marks every error that the inputs of the call cause: names, types and shapes that do not fit the model
 // ([InputError], [CacheError]), and nodes that can not compute with these shapes or elements, such as an index out of range ([NodeError]).
 // A server answers it with the status 400, other errors with 500.
 var ErrInput = ops.ErrInput

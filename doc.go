@@ -37,7 +37,7 @@
 //	*MemoryError                       the limit of [WithMaxMemory]; inside of a node it is a *NodeError, too
 //	*PanicError                        a bug; inside of a node it is a *NodeError, too
 //
-// and by errors.Is: [ErrInput] for whatever the inputs of the call are the cause of, [ErrClosed], [ErrSessionInUse], [ops.ErrUnsupported], and for what a context ended, ctx.Err() and
+// and by errors.Is: [ErrInput] for every error that the inputs of the call cause, [ErrClosed], [ErrSessionInUse], [ops.ErrUnsupported], and for what a context ended, ctx.Err() and
 // [context.Cause].
 //
 // # Operators

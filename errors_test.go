@@ -327,7 +327,7 @@ func TestUntypedInputs(t *testing.T) {
 	assert.ErrorIs(t, m.CheckPortable(ended), context.Canceled)
 }
 
-// TestErrInput: an error is an ErrInput where other inputs of the same types would have been computed, and only there.
+// TestErrInput: an error is an ErrInput where the model would have computed other inputs, and only there.
 func TestErrInput(t *testing.T) {
 	type inputs = map[string]ndarray.Value
 	ids := func(batch, n int, id int64) *ndarray.Array {

@@ -55,7 +55,7 @@ type keptProgram struct {
 	key     programKey
 	used    int64         // the last call
 	waiting int           // calls, until done
-	waits   *keptProgram  // what its compilation waits for, under compilations
+	waits   *keptProgram  // what its compilation waits for, guarded by compilations
 	cancel  func()        // ends the compilation
 	done    chan struct{} // closed when there is a program or an error
 	p       *Program

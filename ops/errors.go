@@ -11,7 +11,7 @@ import (
 // ErrUnsupported marks an operator, type or combination berth can not run.
 var ErrUnsupported = errors.New("not supported")
 
-// ErrInput marks an error whose cause are the inputs of the call: a name, type or shape that does not fit the model, or shapes and
+// ErrInput marks an error that the inputs of the call cause: a name, type or shape that does not fit the model, or shapes and
 // elements that the model can not compute with. Another call, with other inputs, may succeed.
 var ErrInput = errors.New("the inputs of the call do not fit")
 

@@ -275,7 +275,7 @@ func (e *CacheError) Error() string {
 	return fmt.Sprintf("cache %q would hold %d rows, its bound is %d: declare a larger one, or reset the session", e.Name, e.Rows, e.Bound)
 }
 
-// Is makes the error an [ops.ErrInput]: a shorter input has room.
+// Is makes the error an [ops.ErrInput]: the rows of this input are more than the cache has room for.
 func (e *CacheError) Is(target error) bool { return target == ops.ErrInput }
 
 // appendCache runs the concatenation that makes a cache longer; false if the cache
