@@ -32,7 +32,35 @@ func emitBinary(g *gen) {
 			g.horner(a, b, c)
 			return a
 		})
+		g.repeatEach()
 	})
+}
+
+// repeatEach emits the column of a broadcast over short rows, written out.
+func (g *gen) repeatEach() {
+	g.fn("rRepeatEach", "(dst, src *float32, n, times int)", "writes each of n numbers so many times.")
+	dst, src, n, times := g.arg("dst"), g.arg("src"), g.arg("n"), g.arg("times")
+	rest := g.GP64()
+	g.MOVQ(times, rest)
+	g.ANDQ(operand.I32(g.isa.w-1), rest)
+	m := g.tailOf(rest)
+	left := g.GP64()
+	g.loop("number", n, 1, func() {
+		v := g.v()
+		g.VBROADCASTSS(at(src, 0), v)
+		g.MOVQ(times, left)
+		g.loop("one", left, g.isa.w, func() {
+			g.st(v, at(dst, 0))
+			g.advance(g.bytes(), dst)
+		})
+		g.TESTQ(rest, rest)
+		g.JZ(operand.LabelRef("whole"))
+		g.stTail(v, at(dst, 0), m)
+		g.LEAQ(indexed(dst, rest, 4), dst)
+		g.Label("whole")
+		g.advance(4, src)
+	})
+	g.ret()
 }
 
 func (g *gen) binary(name string, f fun2) {

@@ -112,6 +112,11 @@ func svPReluAVX2(dst *float32, s float32, b *float32, n int)
 //go:noescape
 func vMulAddRowsAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
 
+// rRepeatEachAVX2 writes each of n numbers so many times.
+//
+//go:noescape
+func rRepeatEachAVX2(dst *float32, src *float32, n int, times int)
+
 // vvAddAVX512 combines two rows.
 //
 //go:noescape
@@ -221,3 +226,8 @@ func svPReluAVX512(dst *float32, s float32, b *float32, n int)
 //
 //go:noescape
 func vMulAddRowsAVX512(dst *float32, a *float32, b *float32, c *float32, n int)
+
+// rRepeatEachAVX512 writes each of n numbers so many times.
+//
+//go:noescape
+func rRepeatEachAVX512(dst *float32, src *float32, n int, times int)

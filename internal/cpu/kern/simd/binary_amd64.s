@@ -1421,6 +1421,49 @@ done:
 	VZEROUPPER
 	RET
 
+// func rRepeatEachAVX2(dst *float32, src *float32, n int, times int)
+// Requires: AVX
+TEXT ·rRepeatEachAVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    n+16(FP), DX
+	MOVQ    times+24(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $+7, SI
+	LEAQ    tailmasks<>+0(SB), DI
+	MOVQ    $+8, R8
+	SUBQ    SI, R8
+	VMOVUPS (DI)(R8*4), Y0
+
+number:
+	CMPQ         DX, $+1
+	JLT          number_end
+	VBROADCASTSS (CX), Y1
+	MOVQ         BX, DI
+
+one:
+	CMPQ    DI, $+8
+	JLT     one_end
+	VMOVUPS Y1, (AX)
+	ADDQ    $+32, AX
+	SUBQ    $+8, DI
+	JMP     one
+
+one_end:
+	TESTQ      SI, SI
+	JZ         whole
+	VMASKMOVPS Y1, Y0, (AX)
+	LEAQ       (AX)(SI*4), AX
+
+whole:
+	ADDQ $+4, CX
+	SUBQ $+1, DX
+	JMP  number
+
+number_end:
+	VZEROUPPER
+	RET
+
 // func vvAddAVX512(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·vvAddAVX512(SB), NOSPLIT, $0-32
@@ -2805,5 +2848,47 @@ one_end:
 	VMOVUPS     Z0, K1, (AX)
 
 done:
+	VZEROUPPER
+	RET
+
+// func rRepeatEachAVX512(dst *float32, src *float32, n int, times int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rRepeatEachAVX512(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  n+16(FP), DX
+	MOVQ  times+24(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $+15, SI
+	MOVQ  $-1, DI
+	BZHIQ SI, DI, DI
+	KMOVW DI, K1
+
+number:
+	CMPQ         DX, $+1
+	JLT          number_end
+	VBROADCASTSS (CX), Z0
+	MOVQ         BX, DI
+
+one:
+	CMPQ    DI, $+16
+	JLT     one_end
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	SUBQ    $+16, DI
+	JMP     one
+
+one_end:
+	TESTQ   SI, SI
+	JZ      whole
+	VMOVUPS Z0, K1, (AX)
+	LEAQ    (AX)(SI*4), AX
+
+whole:
+	ADDQ $+4, CX
+	SUBQ $+1, DX
+	JMP  number
+
+number_end:
 	VZEROUPPER
 	RET

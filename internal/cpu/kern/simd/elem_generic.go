@@ -202,3 +202,12 @@ func mulAddRowsGeneric(dst, a, b, c *float32, n int) {
 		d[i] = x[i]*y[i] + z[i]
 	}
 }
+
+func repeatEachGeneric(dst, src *float32, n, times int) {
+	d := unsafe.Slice(dst, n*times)
+	for i, x := range unsafe.Slice(src, n) {
+		for j := range times {
+			d[i*times+j] = x
+		}
+	}
+}

@@ -57,6 +57,7 @@ type Table struct {
 	SubMul     func(dst, src *float32, n int, p0, p1 float32) // (x−p0)·p1
 	MulAdd     func(dst, src *float32, n int, p0, p1 float32) // x·p0 + p1
 	MulAddRows func(dst, a, b, c *float32, n int)             // a·b + c
+	RepeatEach func(dst, src *float32, n, times int)          // each of n numbers so many times
 
 	Sum, SumAbs, SumSq func(x *float32, n int) float32
 	Max, Min           func(x *float32, n int) float32
@@ -105,6 +106,7 @@ var genericTable = &Table{
 	SubMul:     subMulGeneric,
 	MulAdd:     mulAddGeneric,
 	MulAddRows: mulAddRowsGeneric,
+	RepeatEach: repeatEachGeneric,
 	Sum:        sumGeneric,
 	SumAbs:     sumAbsGeneric,
 	SumSq:      sumSqGeneric,

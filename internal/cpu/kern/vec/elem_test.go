@@ -278,6 +278,7 @@ func TestElementwiseOnThreads(t *testing.T) {
 		BinaryRows(simd.Add, two, x, Full, one, Full, 1, len(x))
 		BinaryRows(simd.Mul, two, x, Full, one, Row, 1000, 90)
 		BinaryRows(simd.Mul, two, x, Full, one, Row, 9000, 9)
+		BinaryRows(simd.Mul, two, x, Col, one, Row, 9000, 9)
 	}))
 }
 

@@ -89,7 +89,7 @@ func (k Spread) without(full, one Spread) Spread {
 // isFlat reports whether rows make no difference.
 func (k Spread) isFlat() bool { return k == Full || k == One }
 
-// shortRow is the width below which a repeated row is written out several
+// shortRow is the width below which a repeated row or column is written out several
 // times first, so that the kernels see long rows.
 const shortRow = 48
 
@@ -126,36 +126,63 @@ func (s *spreadJob) operand(x []float32, k Spread, r int) (v []float32, scalar f
 	return nil, x[0], false
 }
 
-// patterns keeps buffers for repeated rows.
+// patterns keeps buffers for operands that are written out.
 var patterns machine.FreeList[[512]float32]
 
-// repeat handles a full operand with a short repeated row: the row is written
-// out as often as fits a buffer. It reports false for other combinations.
+// repeat handles short rows: as many of them as fit a buffer become one, for which an operand
+// that is a row or a column is written out. It reports false where an operand is one number.
 func (s *spreadJob) repeat() bool {
-	row, full := s.b, s.a
-	switch {
-	case s.ka == Full && s.kb == Row:
-	case s.ka == Row && s.kb == Full:
-		row, full = full, row
-	default:
+	if s.ka == One || s.kb == One {
 		return false
 	}
-	p := patterns.Get()
-	defer patterns.Put(p)
-	per := len(p) / s.cols
-	for i := range per {
-		copy(p[i*s.cols:], row)
-	}
+	a, b := s.written(s.a, s.ka), s.written(s.b, s.kb)
+	per := len(a.buffer) / s.cols
 	for r := 0; r < s.rows; r += per {
-		n := min(per, s.rows-r) * s.cols
-		dst, x := s.dst[r*s.cols:][:n], full[r*s.cols:][:n]
-		if s.ka == Full {
-			s.t.BinaryRow(s.op, dst, x, p[:n])
-		} else {
-			s.t.BinaryRow(s.op, dst, p[:n], x)
+		n := min(per, s.rows-r)
+		s.t.BinaryRow(s.op, s.dst[r*s.cols:][:n*s.cols], a.rows(s, r, n), b.rows(s, r, n))
+	}
+	a.release()
+	b.release()
+	return true
+}
+
+// written is an operand of [spreadJob.repeat].
+type written struct {
+	x      []float32
+	k      Spread
+	buffer *[512]float32 // nil where the operand is there in full
+}
+
+// written begins to write an operand out: a row as often as it fits the buffer.
+func (s *spreadJob) written(x []float32, k Spread) written {
+	w := written{x: x, k: k}
+	if k == Full {
+		return w
+	}
+	w.buffer = patterns.Get()
+	if k == Row {
+		for i := 0; i+s.cols <= len(w.buffer); i += s.cols {
+			copy(w.buffer[i:], x)
 		}
 	}
-	return true
+	return w
+}
+
+// rows are n rows of the operand from r on.
+func (w *written) rows(s *spreadJob, r, n int) []float32 {
+	switch w.k {
+	case Full:
+		return w.x[r*s.cols:][:n*s.cols]
+	case Col:
+		s.t.RepeatEach(&w.buffer[0], &w.x[r:][:n][0], n, s.cols)
+	}
+	return w.buffer[:n*s.cols]
+}
+
+func (w *written) release() {
+	if w.buffer != nil {
+		patterns.Put(w.buffer)
+	}
 }
 
 // parChunk is the number of elements of one task.
