@@ -168,7 +168,7 @@ func (g *fusedGroup) layout(p *prep) {
 		}
 	}
 	g.perWork = roundUp(at+inner, lineBytes)
-	g.ws = p.workspace(g.threads * g.perWork)
+	g.ws = p.workspace(min(g.threads, ceilDiv(g.total, g.per)) * g.perWork)
 }
 
 // variant is the program prepared for blocks of one shape.

@@ -152,8 +152,8 @@ func workspaceOf(n *ssa.Node, threads int) int64 {
 	r := p.Allocate(func(o, k int) bool { return fused.MayCover(n, o, k) })
 	row := rowLength(p, n)
 	block := max(tile.BlockElems, row)
-	if k, ok := elemsOf(n); ok {
-		block = min(block, k)
+	if k, ok := elemsOf(n); ok && k <= block {
+		block, threads = k, 1 // one task
 	}
 	var bytes int64
 	add := func(elems int64, width int) { bytes += (elems*int64(width) + 63) / 64 * 64 }
