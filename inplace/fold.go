@@ -272,7 +272,11 @@ func (f *Folding) Peak() int64 { return f.load.need().peak }
 
 // Problem states the placing of all classes. ids[i] is the class of buffer i.
 func (f *Folding) Problem(name string) (p *planner.Problem, ids []int) {
-	p = &planner.Problem{Name: name, Align: Align}
+	used := 0
+	for c := range f.Classes {
+		used += min(len(f.Classes[c].Vars), 1)
+	}
+	p, ids = &planner.Problem{Name: name, Align: Align, Buffers: make([]planner.Buffer, 0, used)}, make([]int, 0, used)
 	for c := range f.Classes {
 		cl := &f.Classes[c]
 		if len(cl.Vars) == 0 || f.ctx.Err() != nil {

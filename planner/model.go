@@ -62,7 +62,7 @@ func newModel(p *Problem, stop func() bool) *model {
 
 // cutTime renumbers the time points where anything begins or ends as 0, 1, 2, … and gives every item its pieces.
 func (m *model) cutTime() {
-	var runs []Range
+	runs := make([]Range, 0, len(m.items)) // of most one
 	first := make([]int32, len(m.items)+1)
 	for i := range m.items {
 		if b := &m.p.Buffers[i]; b.Size > 0 {
@@ -70,6 +70,7 @@ func (m *model) cutTime() {
 		}
 		first[i+1] = int32(len(runs))
 	}
+	m.times = make([]int, 0, 2*len(runs))
 	for _, r := range runs {
 		m.times = append(m.times, r.Lo, r.Hi)
 	}

@@ -110,11 +110,13 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 		at, birth, buf int // birth: 1, or 0 for a death, which comes first
 	}
 	events := make([]event, 0, 2*len(o.Buffers))
+	var runs []Range
 	for i := range o.Buffers {
 		if p.Buffers[i].Size == 0 {
 			continue
 		}
-		for _, r := range liveRanges(&o.Buffers[i], nil) {
+		runs = liveRanges(&o.Buffers[i], runs[:0])
+		for _, r := range runs {
 			events = append(events, event{r.Lo, 1, i}, event{r.Hi, 0, i})
 		}
 	}

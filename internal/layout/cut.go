@@ -3,6 +3,7 @@ package layout
 import (
 	"context"
 	"math"
+	"slices"
 )
 
 // network is a flow network whose minimum cut is wanted. Vertices before the cut (on the
@@ -13,12 +14,18 @@ import (
 // ways (E. A. Dinic, "Algorithm for solution of a problem of maximum flow in a network with
 // power estimation", 1970). Networks here have a few edges for each node of a model.
 type network struct {
-	to    []int   // of each edge; edge i^1 is its reverse
-	room  []int64 // capacity that is left
-	edges [][]int // of each vertex
+	arcs  []arc   // i^1 is the reverse of i
+	first []int32 // arc of each vertex, -1 for none
 
-	level []int
-	next  []int
+	level []int32
+	next  []int32 // arc of each vertex that has not been tried
+}
+
+// arc is an edge in one direction.
+type arc struct {
+	room int64 // capacity that is left
+	to   int32
+	next int32 // of the same vertex, -1 for none
 }
 
 // The terminals.
@@ -31,13 +38,13 @@ const (
 const forbidden = math.MaxInt64 / 4
 
 func newNetwork() *network {
-	return &network{edges: make([][]int, 2)}
+	return &network{first: []int32{-1, -1}}
 }
 
 // vertex adds a vertex.
 func (f *network) vertex() int {
-	f.edges = append(f.edges, nil)
-	return len(f.edges) - 1
+	f.first = append(f.first, -1)
+	return len(f.first) - 1
 }
 
 // edge lets u blocked and v plain cost something.
@@ -46,17 +53,16 @@ func (f *network) edge(u, v int, cost float64) {
 }
 
 func (f *network) capacity(u, v int, c int64) {
-	f.to = append(f.to, v, u)
-	f.room = append(f.room, c, 0)
-	f.edges[u] = append(f.edges[u], len(f.to)-2)
-	f.edges[v] = append(f.edges[v], len(f.to)-1)
+	i := int32(len(f.arcs))
+	f.arcs = append(f.arcs, arc{c, int32(v), f.first[u]}, arc{0, int32(u), f.first[v]})
+	f.first[u], f.first[v] = i, i+1
 }
 
 // cut returns the cost of a minimum cut and which vertices are blocked: of all minimum cuts the
 // one with the fewest.
 func (f *network) cut(ctx context.Context) (cost int64, blocked []bool, err error) {
 	for f.levels() {
-		f.next = make([]int, len(f.edges))
+		f.next = slices.Clone(f.first)
 		for {
 			if err := ctx.Err(); err != nil {
 				return 0, nil, err
@@ -68,7 +74,7 @@ func (f *network) cut(ctx context.Context) (cost int64, blocked []bool, err erro
 			cost += pushed
 		}
 	}
-	blocked = make([]bool, len(f.edges))
+	blocked = make([]bool, len(f.first))
 	for v, l := range f.level {
 		blocked[v] = l >= 0
 	}
@@ -77,16 +83,16 @@ func (f *network) cut(ctx context.Context) (cost int64, blocked []bool, err erro
 
 // levels counts the edges from the source to each vertex; false if the sink is out of reach.
 func (f *network) levels() bool {
-	f.level = make([]int, len(f.edges))
+	f.level = make([]int32, len(f.first))
 	for i := range f.level {
 		f.level[i] = -1
 	}
 	f.level[blockedSide] = 0
-	for queue := []int{blockedSide}; len(queue) > 0; queue = queue[1:] {
-		for _, e := range f.edges[queue[0]] {
-			if v := f.to[e]; f.room[e] > 0 && f.level[v] < 0 {
-				f.level[v] = f.level[queue[0]] + 1
-				queue = append(queue, v)
+	for queue := []int32{blockedSide}; len(queue) > 0; queue = queue[1:] {
+		for e := f.first[queue[0]]; e >= 0; e = f.arcs[e].next {
+			if a := &f.arcs[e]; a.room > 0 && f.level[a.to] < 0 {
+				f.level[a.to] = f.level[queue[0]] + 1
+				queue = append(queue, a.to)
 			}
 		}
 	}
@@ -95,19 +101,19 @@ func (f *network) levels() bool {
 
 // push sends up to most from u to the sink along one shortest way. Its depth is bounded by the
 // length of that way, a few vertices for each node between two conversions.
-func (f *network) push(u int, most int64) int64 {
+func (f *network) push(u int32, most int64) int64 {
 	if u == plainSide {
 		return most
 	}
-	for ; f.next[u] < len(f.edges[u]); f.next[u]++ {
-		e := f.edges[u][f.next[u]]
-		v := f.to[e]
-		if f.room[e] <= 0 || f.level[v] != f.level[u]+1 {
+	for ; f.next[u] >= 0; f.next[u] = f.arcs[f.next[u]].next {
+		e := f.next[u]
+		a := &f.arcs[e]
+		if a.room <= 0 || f.level[a.to] != f.level[u]+1 {
 			continue
 		}
-		if pushed := f.push(v, min(most, f.room[e])); pushed > 0 {
-			f.room[e] -= pushed
-			f.room[e^1] += pushed
+		if pushed := f.push(a.to, min(most, a.room)); pushed > 0 {
+			a.room -= pushed
+			f.arcs[e^1].room += pushed
 			return pushed
 		}
 	}

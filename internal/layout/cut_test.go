@@ -13,7 +13,7 @@ func TestCut(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		f := newNetwork()
 		n := 2 + rng.IntN(7)
-		for len(f.edges) < n {
+		for len(f.first) < n {
 			f.vertex()
 		}
 		type edge struct{ u, v, c int }

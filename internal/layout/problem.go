@@ -2,7 +2,6 @@ package layout
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -95,28 +94,33 @@ func (p *problem) wanted(u ssa.Use) int {
 //
 //	layout ──cost──▶ a ──∞──▶ every reader        any reader ──∞──▶ b ──cost──▶ layout
 func (p *problem) meet() {
+	var readers []int
 	for _, v := range p.g.Values() {
 		if v == nil || !isImage(v) || v.Def == nil && !v.IsParam() && v.Const == nil {
 			continue
 		}
-		readers := map[int]bool{}
-		for _, u := range v.Uses() {
-			if w := p.wanted(u); !readers[w] {
-				readers[w] = true
+		readers = readers[:0]
+		layout := p.layoutOf(v)
+		read := func(w int) {
+			if w != layout {
+				readers = append(readers, w)
 			}
 		}
-		if p.g.IsResult(v) {
-			readers[plainSide] = true
+		for _, u := range v.Uses() {
+			read(p.wanted(u))
 		}
-		layout := p.layoutOf(v)
-		delete(readers, layout)
+		if p.g.IsResult(v) {
+			read(plainSide)
+		}
 		if len(readers) > 0 {
-			p.convert(v, layout, readers)
+			slices.Sort(readers)
+			p.convert(v, layout, slices.Compact(readers))
 		}
 	}
 }
 
-func (p *problem) convert(v *ssa.Value, layout int, readers map[int]bool) {
+// convert adds the conversions of a value for readers that want it in other layouts than its own.
+func (p *problem) convert(v *ssa.Value, layout int, readers []int) {
 	cost := float64(conversionCost)
 	if n, ok := elements(v); ok {
 		cost += n * p.costs.Move()
@@ -127,21 +131,16 @@ func (p *problem) convert(v *ssa.Value, layout int, readers map[int]bool) {
 	if layout != plainSide {
 		a := p.variable()
 		p.flow.edge(layout, a, cost)
-		p.link(readers, func(w int) { p.flow.capacity(a, w, forbidden) })
+		for _, w := range readers {
+			p.flow.capacity(a, w, forbidden)
+		}
 	}
 	b := p.variable()
 	p.flow.edge(b, layout, cost)
-	p.link(readers, func(w int) {
+	for _, w := range readers {
 		if w != plainSide {
 			p.flow.capacity(w, b, forbidden)
 		}
-	})
-}
-
-// link visits variables in ascending order.
-func (p *problem) link(readers map[int]bool, f func(w int)) {
-	for _, w := range slices.Sorted(maps.Keys(readers)) {
-		f(w)
 	}
 }
 
