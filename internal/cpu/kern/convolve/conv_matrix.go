@@ -22,7 +22,8 @@ import (
 // in one image row, packing is copying one short vector from each channel: see
 // segments.go.
 //
-// A pointwise convolution (1×1, stride 1, no padding) has P = X.
+// A pointwise convolution (1×1, stride 1, no padding) has P = X, and reads X where it lies: packing
+// would take longer than it saves, but for images whose channels share sets of the caches.
 
 // convMatrix divides the product of a group's weights with patches into tiles; elements
 // are float32, or words of several bytes.
@@ -96,12 +97,15 @@ type matrixConv struct {
 	*geometry
 	mat       convMatrix
 	pointwise bool
-	groupLen  int // floats of a group's packed weights
+	inPlace   bool // a pointwise one reads panels of pixels where they lie
+	groupLen  int  // floats of a group's packed weights
 }
 
 func newMatrixConv(g *geometry, pointwise bool) *matrixConv {
-	return &matrixConv{geometry: g, pointwise: pointwise, mat: newConvMatrix(g.t, g.ocg, g.icg*g.taps, g.outN, g.s.Batch*g.s.Groups),
+	c := &matrixConv{geometry: g, pointwise: pointwise, mat: newConvMatrix(g.t, g.ocg, g.icg*g.taps, g.outN, g.s.Batch*g.s.Groups),
 		groupLen: machine.RoundUp(g.ocg*g.icg*g.taps+machine.SlackFloats, machine.SlackFloats)}
+	c.inPlace = pointwise && !g.sharesSets()
+	return c
 }
 
 // packing lays out, for each group, for each block of K, for each panel of channels,
@@ -149,9 +153,15 @@ func (c *matrixConv) packPanel(dst, w []float32, i int) {
 	}
 }
 
-func (c *matrixConv) perWorker() int {
-	return machine.ScratchBytes(4 * (c.mat.bufLen(c.t) + machine.SlackFloats))
+// bufLen is the floats of the panels that a task packs.
+func (c *matrixConv) bufLen() int {
+	if c.inPlace {
+		return c.mat.k.Largest()*c.t.Nr + machine.SlackFloats
+	}
+	return c.mat.bufLen(c.t) + machine.SlackFloats
 }
+
+func (c *matrixConv) perWorker() int { return machine.ScratchBytes(4 * c.bufLen()) }
 
 func (c *matrixConv) workspace(threads int) int {
 	return c.perWorker() * max(1, min(threads, c.mat.tasks()))
@@ -177,7 +187,7 @@ func (c *matrixConv) task(r *convRun, i, worker int) {
 		w.Res = machine.Ptr(r.args.Residual, off)
 	}
 	buf := r.buffer(worker)
-	panels := buf.Floats(m.bufLen(c.t) + machine.SlackFloats)
+	panels := buf.Floats(c.bufLen())
 	row0, _ := m.m.Part(w.P0)
 	blocks := max(1, m.k.P)
 	w.OneA = r.w.Unit
@@ -185,12 +195,26 @@ func (c *matrixConv) task(r *convRun, i, worker int) {
 		k0, kc := m.k.Part(kb)
 		w.Stages(&c.s.Epilogue, 1, 0, c.clamp, kb == 0, kb == blocks-1)
 		w.A = unsafe.Pointer(r.w.At(group*c.groupLen + k0*c.ocg + row0*kc))
-		w.B, w.BStep, w.BLD = machine.Ptr(panels, 0), 4*c.t.Nr*kc, 4*c.t.Nr
-		c.packPixels(c.pointwise, panels, x, w.Q0, w.Q1, k0, kc)
+		if c.inPlace {
+			c.pointAt(&w, panels, x, k0, kc)
+		} else {
+			w.B, w.BStep, w.BLD = machine.Ptr(panels, 0), 4*c.t.Nr*kc, 4*c.t.Nr
+			c.packPixels(c.pointwise, panels, x, w.Q0, w.Q1, k0, kc)
+		}
 		w.Run(kc)
 	}
 	if c.after != simd.Identity {
 		w.Activate(c.after, &c.s.Epilogue, r.args.Y[off:])
+	}
+}
+
+// pointAt lets a sweep read panels of pixels in the image itself, but for a last, narrow one.
+func (c *matrixConv) pointAt(w *gemm.Sweep, narrow, x []float32, k0, kc int) {
+	nr := c.t.Nr
+	w.B, w.BStep, w.BLD = machine.Ptr(x, k0*c.inN+w.Q0*nr), 4*nr, 4*c.inN
+	w.Tail = machine.Ptr(narrow, 0)
+	if w.Q1*nr > c.outN {
+		c.packPixels(true, narrow, x, w.Q1-1, w.Q1, k0, kc)
 	}
 }
 

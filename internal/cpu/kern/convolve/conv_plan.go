@@ -246,25 +246,39 @@ func (g *geometry) directShare() float64 {
 		row = g.outN
 	}
 	sums := gemm.NewSplit(row, g.t.Mr).Base * min(2, blocks) // independent sums of a call
-	share := float64(g.ocg) / float64(blocks*b) * min(1, float64(sums)/8) * ratio(g.icg*g.taps, 9)
-	if flat && g.outN%1024 == 0 {
-		share *= 0.85 // the channels of a pixel share sets of the caches
+	share := float64(g.ocg) / float64(blocks*b) * min(1, float64(sums)/8)
+	if !flat {
+		return share * ratio(g.icg*g.taps, 9)
+	}
+	share *= 0.97 * ratio(g.icg, 13)
+	if g.sharesSets() {
+		share *= 0.85
 	}
 	return share
 }
 
+// sharesSets reports whether the channels of a pixel share sets of the caches.
+func (g *geometry) sharesSets() bool { return g.outN%1024 == 0 }
+
 // productShare is the share of the peak that the product with patches is expected to
 // reach.
 func (g *geometry) productShare() float64 {
-	nr := g.t.Nr
-	fill := float64(g.outN) / float64(machine.CeilDiv(g.outN, nr)*nr)
-	if g.isPointwise() {
+	fill := g.panelFill()
+	switch {
+	case g.isPointwise() && g.sharesSets():
 		return 0.94 * fill * ratio(g.ocg, 5) * ratio(g.icg, 2)
+	case g.isPointwise():
+		return 0.97 * fill * ratio(g.ocg, 2) * ratio(g.icg, 5)
 	}
 	if g.out[2] < 16 {
 		fill *= 0.75 // many short segments
 	}
 	return 0.75 * fill * ratio(g.ocg, 24)
+}
+
+// panelFill is the share of the lanes of panels of pixels, or half panels, that hold pixels.
+func (g *geometry) panelFill() float64 {
+	return float64(g.outN) / float64(machine.RoundUp(g.outN, g.t.Nr/2))
 }
 
 // ratio is the share of n units of work beside so many units of something else.

@@ -74,10 +74,7 @@ func (c *depthConv) packing() *gemm.Packing {
 }
 
 func (c *depthConv) perWorker() int {
-	if c.s.OutBlocked {
-		return c.strips.perWorker() + machine.ScratchBytes(4*c.b)
-	}
-	return c.strips.perWorker() + machine.ScratchBytes(4*c.b, 4*c.leaveLen(c.strips.rows*c.out[2]))
+	return c.strips.perWorker() + machine.ScratchBytes(4*c.b)
 }
 
 func (c *depthConv) workspace(threads int) int {
@@ -99,52 +96,44 @@ func (c *depthConv) task(r *convRun, i, worker int) {
 		copy(bias, r.args.Bias[p.block*s.g.b:][:p.have])
 	}
 	lo, hi := simd.NegInf, simd.PosInf
-	if c.clamp && (c.s.OutBlocked || !e.Residual) {
+	if c.clamp {
 		lo, hi = c.lo, c.hi
 	}
+	n := (p.y1 - p.y0) * c.out[2]
+	to := (p.image*c.s.OutC+p.block*s.g.b)*c.outN + p.y0*c.out[2]
 	var res []float32
-	if c.s.OutBlocked && e.Residual {
+	switch {
+	case e.Residual && c.s.OutBlocked:
 		res = r.args.Residual[s.outAt(&p):]
+	case e.Residual:
+		r.bringResidual(p.out, to, p.have, n)
+		res = p.out
 	}
 	s.g.sum(c.t, p.out, p.in, res, p.y0, p.y1, p.top, r.w.At(p.block*c.taps*s.g.b), &bias[0], lo, hi)
-	n := (p.y1 - p.y0) * c.out[2]
 	if c.s.OutBlocked {
 		c.finishBlock(p.out[:n*s.g.b], p.block)
 		return
 	}
-	to := (p.image*c.s.OutC+p.block*s.g.b)*c.outN + p.y0*c.out[2]
-	r.leave(p.out, &buf, to, p.have, n)
+	r.leave(p.out, to, p.have, n)
 }
 
-// leave writes n pixels of a block to element to of the plain result, adding the
-// residual and applying the activation. The residual may be the result:
-// it is read before the result is written.
-func (r *convRun) leave(block []float32, buf *machine.Scratch, to, channels, n int) {
+// bringResidual brings n pixels of a plain residual, from element at on, into a block: where the sums
+// of the block will be written, so that kernels add it as they add that of a blocked result. The
+// residual may be the result, which is written last.
+func (r *convRun) bringResidual(block []float32, at, channels, n int) {
 	c := r.c
-	e := &c.s.Epilogue
-	if !e.Residual {
-		if c.after != simd.Identity {
-			block = block[:n*c.t.Block()]
-			c.t.UnaryRow(c.after, block, block, e.P0, e.P1)
-		}
-		unblock(c.t, r.args.Y[to:], block, channels, n, c.outN)
-		return
+	if b := c.t.Block(); channels < b {
+		clear(block[:n*b])
 	}
-	plain := buf.Floats(channels * n)
-	unblock(c.t, plain, block, channels, n, n)
-	for ch := range channels {
-		y := r.args.Y[to+ch*c.outN:][:n]
-		c.t.BinaryRow(simd.Add, y, plain[ch*n:][:n], r.args.Residual[to+ch*c.outN:][:n])
-		if e.Act != simd.Identity {
-			c.t.UnaryRow(e.Act, y, y, e.P0, e.P1)
-		}
-	}
+	c.t.Transpose(&block[0], &r.args.Residual[at], n, 4*c.t.Block(), 4*c.outN, channels)
 }
 
-// leaveLen is the floats that leave needs for n pixels of a block.
-func (c *geometry) leaveLen(n int) int {
-	if !c.s.Epilogue.Residual {
-		return 0
+// leave writes n pixels of a block to element to of the plain result, with an activation that is no clamp.
+func (r *convRun) leave(block []float32, to, channels, n int) {
+	c := r.c
+	if c.after != simd.Identity {
+		block = block[:n*c.t.Block()]
+		c.t.UnaryRow(c.after, block, block, c.s.Epilogue.P0, c.s.Epilogue.P1)
 	}
-	return c.t.Block() * n
+	unblock(c.t, r.args.Y[to:], block, channels, n, c.outN)
 }

@@ -270,7 +270,7 @@ func (d *directConv) perWorker() int {
 	if d.s.OutBlocked {
 		return 0
 	}
-	return machine.ScratchBytes(8*d.b*d.pixels(), 4*d.leaveLen(d.pixels()))
+	return machine.ScratchBytes(8 * d.b * d.pixels())
 }
 
 func (d *directConv) workspace(threads int) int {
@@ -343,16 +343,25 @@ func (d *directConv) throughTile(r *convRun, a *simd.DirectArgs, k *directTask, 
 	buf := r.buffer(worker)
 	channel := k.group*d.ocg + 2*k.pair*d.b
 	a.OutBlock = 4 * k.pixels * d.b
-	if d.clamp && !d.s.Epilogue.Residual {
+	if d.clamp {
 		a.Flags |= simd.DirectCut
 	}
-	tile := buf.Floats(2 * d.b * d.pixels())[:k.blocks*k.pixels*d.b]
-	d.compute(r, a, k, tile, nil)
+	plane := k.pixels * d.b
+	tile := buf.Floats(2 * d.b * d.pixels())[:k.blocks*plane]
 	to := (r.image*d.s.OutC+channel)*d.outN + k.pixel
-	for j := range k.blocks {
-		rest := buf // both blocks use the same workspace
-		r.leave(tile[j*k.pixels*d.b:][:k.pixels*d.b], &rest, to+j*d.b*d.outN, min(d.b, d.ocg-(2*k.pair+j)*d.b), k.pixels)
+	each := func(f func(block []float32, to, channels, n int)) {
+		for j := range k.blocks {
+			f(tile[j*plane:][:plane], to+j*d.b*d.outN, min(d.b, d.ocg-(2*k.pair+j)*d.b), k.pixels)
+		}
 	}
+	var res []float32
+	if d.s.Epilogue.Residual {
+		a.Flags |= simd.DirectRes
+		each(r.bringResidual)
+		res = tile
+	}
+	d.compute(r, a, k, tile, res)
+	each(r.leave)
 }
 
 // paddedCopy writes planes of rows × cols pixels of some floats each into larger planes of

@@ -20,6 +20,9 @@ const ChangeCost = 9
 // windowShare is the share of the peak that windows over blocks reach.
 const windowShare = 0.45
 
+// blockedShare is the share of the peak that direct kernels over blocks reach.
+const blockedShare = 0.87
+
 // EstimateConv estimates a convolution that is computed as PlanConv says; ok is false if it is
 // left to the caller of package convolve.
 func EstimateConv(s ConvSpec, o ConvPolicy) (cost float64, ok bool) {
@@ -43,10 +46,21 @@ func EstimateConv(s ConvSpec, o ConvPolicy) (cost float64, ok bool) {
 		return work/3/g.fill() + changes, true
 	case ConvDirect:
 		return work/g.kernelShare()/g.fill() + changes, true
-	case ConvPointwise, ConvPatches:
+	case ConvPointwise:
+		return work / g.pointwiseShare(), true
+	case ConvPatches:
 		return work / g.productShare(), true
 	}
 	return 0, false
+}
+
+// pointwiseShare is the share of the peak that a product with the image reaches, on the scale of
+// the direct kernels: with few input channels those lose as much.
+func (g *geometry) pointwiseShare() float64 {
+	if g.sharesSets() {
+		return g.productShare()
+	}
+	return blockedShare * g.panelFill() * ratio(g.ocg, 2)
 }
 
 // changes is what bringing so many elements of input and output into the other layout costs.
@@ -88,7 +102,7 @@ func (g *geometry) kernelShare() float64 {
 		plain = 0.87 // first layers
 	}
 	if g.s.InBlocked {
-		return 0.87
+		return blockedShare
 	}
 	return plain
 }

@@ -214,7 +214,7 @@ func (r *gemmRun) colsOf(w *Sweep, buf []float32, off, kb int) {
 		w.B = machine.Ptr(buf, 0)
 	default:
 		w.B, w.BStep, w.BLD = machine.Ptr(r.args.B, off+k0*g.s.LDB+w.Q0*nr), 4*nr, 4*g.s.LDB
-		w.tail = machine.Ptr(buf, 0)
+		w.Tail = machine.Ptr(buf, 0)
 		if w.Q1*nr > g.s.N {
 			g.packBlockB(buf, r.args.B[off:], w.Q1-1, w.Q1, k0, kc)
 		}

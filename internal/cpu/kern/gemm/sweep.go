@@ -26,7 +26,7 @@ type Sweep struct {
 	B     unsafe.Pointer // panel q0 of the block
 	BStep int            // bytes between panels of B
 	BLD   int            // bytes between the rows of a panel
-	tail  unsafe.Pointer // the last, narrow panel, packed, where the others are read in place
+	Tail  unsafe.Pointer // the last, narrow panel, packed, where the others are read in place
 
 	C, Res  unsafe.Pointer // element (Row0, Col0) of the result, (0, 0) of the residual
 	Row0    int            // not 0 where the result is a tile of its own
@@ -111,8 +111,8 @@ func (w *Sweep) panelA(rows, kc int) {
 
 // panelB points the micro-kernel at a panel of B.
 func (w *Sweep) panelB(q int) {
-	if w.tail != nil && (q+1)*w.T.Nr > w.Cols {
-		w.U.B, w.U.Ldb = w.tail, 4*w.T.Nr
+	if w.Tail != nil && (q+1)*w.T.Nr > w.Cols {
+		w.U.B, w.U.Ldb = w.Tail, 4*w.T.Nr
 		return
 	}
 	w.U.B, w.U.Ldb = unsafe.Add(w.B, (q-w.Q0)*w.BStep), w.BLD
@@ -121,7 +121,7 @@ func (w *Sweep) panelB(q int) {
 // fetch has the micro-kernel prefetch a part of the outer loop's next panel, which
 // follows the present one: part i of as many as the inner loop has iterations.
 func (w *Sweep) fetch(panel unsafe.Pointer, size, i int, more bool) {
-	if off := i * w.U.K * machine.LineBytes; more && w.tail == nil && off < size {
+	if off := i * w.U.K * machine.LineBytes; more && w.Tail == nil && off < size {
 		w.U.Pre = unsafe.Add(panel, size+off)
 		return
 	}
