@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -183,6 +184,7 @@ func (a *app) firstRun(ctx context.Context, m *berth.Model, have map[string]ndar
 		if p, err = m.Compile(ctx, append(shapeOptions(shapes), opts...)...); err != nil {
 			return err
 		}
+		sysmem.DropCode() // what opening and compiling ran
 		if s, err = p.NewSession(); err != nil {
 			return err
 		}

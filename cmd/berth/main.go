@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	_ "github.com/berth-onnx/berth/cmd/berth/internal/trim"
 	"github.com/berth-onnx/berth/internal/sysmem"
 	_ "github.com/berth-onnx/berth/ops/all" // the command knows every operator
 )

@@ -1,6 +1,7 @@
 package sysmem
 
 import (
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -13,17 +14,24 @@ import (
 // leaves most of the program resident. What is needed again is mapped again from the page cache. Mappings that can be
 // written, or in which something was (relocations, breakpoints), stay as they are.
 func DropCode() {
-	smaps, err := os.ReadFile("/proc/self/smaps")
+	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
 	}
-	for rest := string(smaps); rest != ""; {
+	defer f.Close()
+	smaps := make([]byte, mostSmaps)
+	n, _ := io.ReadFull(f, smaps)
+	for rest := string(smaps[:n]); rest != ""; {
 		var m codeMapping
 		if m, rest = nextMapping(rest); m.isClean {
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.past-m.from, unix.MADV_DONTNEED) // advice: nothing is lost without it
 		}
 	}
 }
+
+// mostSmaps is how many bytes of the list are read: the program's own files are at its beginning. Pages behind the end of a
+// shorter list are never touched.
+const mostSmaps = 128 << 10
 
 // codeMapping is an entry of /proc/PID/smaps. It is clean if it is a file's, can not be written, and has no page of its own.
 type codeMapping struct {
