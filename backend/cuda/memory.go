@@ -176,6 +176,7 @@ func (m *memory) Begin(ctx context.Context, arena []byte, values []ndarray.Value
 	if err := m.attach(ctx, arena); err != nil {
 		return err
 	}
+	noteBegun(ctx)
 	m.ctx, m.stats = ctx, stats{}
 	m.profiler = profilerOf(ctx)
 	m.where.clear()

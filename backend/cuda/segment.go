@@ -66,7 +66,7 @@ func (s *segment) isSame(o *segment) bool {
 	})
 }
 
-// hash finds segments; what has the same hash may differ.
+// hash finds segments. It depends on all that isSame compares.
 func (s *segment) hash() uint64 {
 	const prime = 0x9E3779B97F4A7C15
 	h := uint64(len(s.list))
@@ -76,9 +76,13 @@ func (s *segment) hash() uint64 {
 		mix(uint64(w.what) + uint64(w.bytes)<<3)
 		mix(uint64(w.to))
 		mix(uint64(w.from))
+		mix(uint64(w.in)<<32 + uint64(w.out))
+		mix(uint64(uintptr(unsafe.Pointer(w.kernel)))) // a recording keeps its kernels, so none of them is another's address
+		mix(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(w.host)))))
 	}
 	for _, o := range s.operands {
 		mix(uint64(o.Base))
+		mix(uint64(o.Bytes))
 	}
 	return h
 }

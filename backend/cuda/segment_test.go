@@ -250,6 +250,27 @@ func TestRunIsOneGraph(t *testing.T) {
 	}
 }
 
+// TestBranchesAreGraphs: segments of the same addresses are known by their kernels; each branch of a condition becomes a graph.
+func TestBranchesAreGraphs(t *testing.T) {
+	d, _ := counting()
+	m := modelOf(t, `in %x: float32[4,4] const %zero: float32[] = 0 %s = ReduceSum(%x) [keepdims=0] %c = Less(%s, %zero) %y = If(%c | %x) {
+		then_branch: graph "a" { in %p: float32[4,4] %r = Relu(%p) out %r }
+		else_branch: graph "b" { in %q: float32[4,4] %h = Tanh(%q) out %h } } out %y`)
+	s := sessionOn(t, m, countingName)
+	for run := range 8 {
+		x := wave(run, 4, 4)
+		x.SetFloat(0, []float64{50, -50}[run%2])
+		in := map[string]ndarray.Value{"x": x}
+		d.since()
+		got, err := s.RunValues(t.Context(), in)
+		require.NoError(t, err)
+		equal(t, m, in, got)
+		if did := d.since(); run >= 4 {
+			assert.Equal(t, calls{Graphs: 2, Waits: 2}, did, "run %d", run)
+		}
+	}
+}
+
 // TestStagedOnce: an input may lie elsewhere in each run, and what the caller writes to it after a run changes nothing.
 func TestStagedOnce(t *testing.T) {
 	d, _ := counting()

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -283,7 +282,7 @@ func (t *Tensor) Close() (err error) {
 
 // RunInto is [berth.Session.RunInto] for inputs and results on the device of the session: values are arrays of the host or [Tensor]s. A
 // result is copied into its tensor on the device, and one that has no buffer is not copied at all. After a run that has begun and fails,
-// tensors that were buffers have no value; a call that is refused, as for its inputs, changes none.
+// tensors that were buffers have no value; a call that is refused, as for its inputs or buffers, changes none.
 //
 // Errors: those of [berth.Session.RunInto], where types and shapes do not fit, and [TensorError].
 func RunInto(ctx context.Context, s *berth.Session, inputs, buffers map[string]ndarray.Value) (err error) {
@@ -306,8 +305,8 @@ func RunInto(ctx context.Context, s *berth.Session, inputs, buffers map[string]n
 	if err := ended(ctx); err != nil {
 		return rescue.WithCause(ctx, err)
 	}
-	err = s.RunInto(ctx, in, out)
-	if isRefused(err) {
+	hasBegun := false
+	if err = s.RunInto(context.WithValue(ctx, begunKey{}, &hasBegun), in, out); !hasBegun {
 		return err
 	}
 	for _, t := range made {
@@ -326,10 +325,14 @@ func (t *Tensor) wrote(head *ndarray.Array, hasValue bool) {
 	t.hasValue, t.isOnHost, t.shadow.Shape = hasValue, false, head.Shape
 }
 
-// isRefused reports errors of runs that have not begun.
-func isRefused(err error) bool {
-	var input *berth.InputError
-	return errors.As(err, &input) || errors.Is(err, berth.ErrClosed) || errors.Is(err, berth.ErrSessionInUse)
+// begunKey is the key of a bool in the context of a run, which is set when the run begins: errors before that are refusals, whatever they are.
+type begunKey struct{}
+
+// noteBegun sets it.
+func noteBegun(ctx context.Context) {
+	if hasBegun, _ := ctx.Value(begunKey{}).(*bool); hasBegun != nil {
+		*hasBegun = true
+	}
 }
 
 // claims are the tensors of a run, each claimed once, with what stands for them in the run: headers of its own, since others may read a

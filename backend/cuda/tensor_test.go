@@ -291,6 +291,13 @@ func TestRefused(t *testing.T) {
 	var input *berth.InputError
 	require.ErrorAs(t, RunInto(t.Context(), s, values{"x": wave(1, 4, 5)}, values{"y": x}), &input)
 	require.ErrorAs(t, RunInto(t.Context(), s, values{"q": want}, values{"y": x}), &input)
+	for _, buffers := range []values{{"y": x, "q": wave(1, 4, 4)}, {"y": x, "z": (*ndarray.Array)(nil)}, {"y": x, "z": x}, {"y": x, "z": wave(1, 4, 5)}} {
+		var output *berth.OutputError
+		require.ErrorAs(t, RunInto(t.Context(), s, values{"x": x}, buffers), &output)
+	}
+	other, err := NewTensor(t.Context(), s, ndarray.Float32, 4, 5)
+	require.NoError(t, err)
+	require.Error(t, RunInto(t.Context(), s, values{"x": x}, values{"y": other}))
 	require.ErrorIs(t, RunInto(over, s, values{"x": want}, values{"y": x}), context.Canceled)
 	require.ErrorContains(t, RunInto(nil, s, values{"x": want}, values{"y": x}), "the context is nil")
 	got, err := x.Get(t.Context())
