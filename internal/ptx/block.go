@@ -20,6 +20,7 @@ type block struct {
 	sharedState []byte
 	template    []byte // sharedState when a block begins
 	cells       []cell
+	more        moreReaders // of cells
 	phase       phase
 	barriers    [16]barrier
 	windows     []window
@@ -91,6 +92,7 @@ func (b *block) run(number int64) {
 	copy(b.sharedState, b.template)
 	clear(b.shared)
 	clear(b.cells)
+	clear(b.more.of)
 	b.phase.begin()
 	b.barriers = [16]barrier{}
 	b.budget, b.isStopped = b.launch.MaxSteps, false

@@ -168,6 +168,7 @@ func compileBarrier(o *operation) {
 	}
 	if rest == 1 {
 		use.count = o.src(operands, U32)
+		o.kernel.isPartial = true
 	} else if rest != 0 {
 		o.fail("%d operands are given", len(o.Args))
 	}

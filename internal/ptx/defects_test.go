@@ -153,6 +153,42 @@ func TestPartialBarriers(t *testing.T) {
 	}
 }
 
+// TestUnorderedByPart: accesses that a barrier of some warps leaves unordered, or an atomic operation behind another one, are races.
+func TestUnorderedByPart(t *testing.T) {
+	// Threads 0 and 32 add to a word of shared memory, and threads 0 of two blocks to one of global memory.
+	const adds = `mov.u32 %r7, s; mov.u32 %r8, 1; setp.eq.u32 %p1, %r1, 0; @%p1 st.shared.u32 [%r7], 0; bar.sync 0;
+		setp.eq.u32 %p2, %r1, 32; @%p1 red.shared.add.u32 [%r7], %r8; @%p2 red.shared.add.u32 [%r7], %r8; `
+	const addsInBlocks = `mov.u32 %r9, %ctaid.x; mul.wide.u32 %x5, %r9, 512; add.s64 %x3, %x3, %x5; ld.param.u64 %x4, [py]; add.s64 %x4, %x4, 2048;
+		mov.u32 %r8, 1; setp.eq.u32 %p1, %r1, 0; @%p1 red.global.add.u32 [%x4], %r8; setp.eq.and.u32 %p2, %r9, 1, %p1; `
+	// All warps but the last read a word; all but the third meet.
+	const reads = `st.shared.f32 [%r3], %f1; bar.sync 0; shr.u32 %r6, %r1, 5; mov.u32 %r7, s; setp.ne.u32 %p1, %r6, 3; @%p1 ld.shared.f32 %f1, [%r7];
+		setp.ne.u32 %p2, %r6, 2; setp.eq.u32 %p3, %r1, 96; `
+	for _, c := range []struct {
+		name, body string
+		blocks     int
+		isRace     bool
+	}{
+		{"adds alone", adds, 1, false},
+		{"adds, a barrier, a load", adds + "bar.sync 0; @%p2 ld.shared.f32 %f1, [%r7];", 1, false},
+		{"adds and a load of the last", adds + "@%p2 ld.shared.f32 %f1, [%r7];", 1, true},
+		{"adds and a store of the last", adds + "@%p2 st.shared.u32 [%r7], %r8;", 1, true},
+		{"adds in turn and a load", adds + "@%p1 red.shared.add.u32 [%r7], %r8; @%p1 ld.shared.f32 %f1, [%r7];", 1, true},
+		{"adds of two blocks", addsInBlocks, 2, false},
+		{"adds of two blocks and a load of the last", addsInBlocks + "@%p2 ld.global.f32 %f1, [%x4];", 2, true},
+		{"adds of two blocks and a store of the last", addsInBlocks + "@%p2 st.global.f32 [%x4], %f1;", 2, true},
+		{"three readers, a barrier without the third", reads + "@%p2 bar.sync 1, 96; @%p3 st.shared.f32 [%r7], %f1;", 1, true},
+		{"three readers, a barrier of all", reads + "bar.sync 1, 128; @%p3 st.shared.f32 [%r7], %f1;", 1, false},
+	} {
+		b := loadText(t, small(c.body))
+		y := out[float32](b, 1024)
+		y.access = ReadWrite
+		require.NoError(t, b.mem.SetWritten(y.Base, 4*1024, true))
+		r := b.run("k", line(c.blocks), line(128), in(b, make([]float32, 1024)), y)
+		assert.Equal(t, c.isRace, reportOf(r, Race) != nil, "%s: %v", c.name, r.Reports)
+		assert.Equal(t, c.isRace, len(r.Reports) > 0, "%s: %v", c.name, r.Reports)
+	}
+}
+
 // TestCompiledDefects plants defects in what NVRTC compiled.
 func TestCompiledDefects(t *testing.T) {
 	text := readBasic(t)

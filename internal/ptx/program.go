@@ -83,6 +83,7 @@ type kernel struct {
 	constants   []byte // constant memory
 	globals     []*Variable
 	isOrdered   bool      // blocks run one after another: they meet in atomic operations
+	isPartial   bool      // there may be barriers of some warps
 	idle        sync.Pool // blocks to use again
 	accesses    int       // how many loads and stores there are
 	origins     []int64   // what addresses are computed from: parameters by offset, variables as -1, -2 and so on

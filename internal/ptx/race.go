@@ -1,5 +1,10 @@
 package ptx
 
+import (
+	"slices"
+	"sync"
+)
+
 // Races in shared memory: two lanes touch the same bytes, one of them writes, and nothing between them makes the one come before
 // the other. Order is made by barriers, which the detector follows with vector clocks, one entry for each warp (Flanagan, Freund:
 // FastTrack, 2009):
@@ -8,8 +13,9 @@ package ptx
 //	warp 1:                                          bar.sync   read as[3]: it has seen clock 1 of warp 0, so no race
 //
 // A warp has a clock, which every barrier advances, and remembers up to which clock it has seen each warp. Lanes of one warp are
-// ordered by bar.warp.sync alone: that they execute in lockstep is no promise of PTX. A cell remembers its last writer and the
-// readers of two warps; a third warp's readers replace those that they come after, if there are any.
+// ordered by bar.warp.sync alone: that they execute in lockstep is no promise of PTX. A cell remembers its last writer, the atomic
+// operation before it if no barrier is between, and the readers of two warps; a third warp's readers replace those that they come after, if
+// there are any. Where barriers of some warps may order a writer behind those two and not behind the third, it is noted beside the cell.
 
 // stamp is an access by one or two lanes of a warp at a clock. The zero value is no access.
 //
@@ -46,7 +52,42 @@ func (s stamp) thread(than stamp) int {
 // cell is what the detector knows of some bytes of shared memory, as many as the narrowest access of the kernel touches.
 type cell struct {
 	write stamp
+	other stamp    // an atomic operation that another one followed, with no barrier between; 0: none
 	reads [2]stamp // of two warps
+}
+
+// moreReaders are readers of cells that have readers of two warps already, in kernels with barriers of some warps.
+type moreReaders struct {
+	lock sync.Mutex
+	of   map[uint64][]stamp // by cell
+}
+
+// add notes a reader of a cell.
+func (r *moreReaders) add(cell uint64, own stamp) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.of == nil {
+		r.of = map[uint64][]stamp{}
+	}
+	if !slices.Contains(r.of[cell], own) {
+		r.of[cell] = append(r.of[cell], own)
+	}
+}
+
+// race is a reader of a cell that a write by a lane of the warp races with; 0: none. Readers that come before the write are forgotten.
+func (r *moreReaders) race(w *warp, cell uint64, own stamp) stamp {
+	if !w.block.kernel.isPartial {
+		return 0
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	for _, reader := range r.of[cell] {
+		if !w.isBefore(reader, own) {
+			return reader
+		}
+	}
+	delete(r.of, cell)
+	return 0
 }
 
 // tick sets the warp's clock and what it has seen: all accesses of the warp itself up to now.
@@ -77,17 +118,20 @@ func (w *warp) touch(at uint64, size int, lane int, isWrite, isAtomic bool) int 
 	grain := uint64(w.block.kernel.sharedGrain)
 	for i := at / grain; i <= (at+uint64(size)-1)/grain; i++ {
 		c := &w.block.cells[i]
-		if !w.isBefore(c.write, own) && !(isAtomic && c.write&atomically != 0) {
-			return c.write.thread(own)
+		if other := c.writer(w, own, isAtomic); other != 0 {
+			return other.thread(own)
 		}
 		if !isWrite {
-			c.read(w, own)
+			w.read(i, own)
 			continue
 		}
 		for _, r := range c.reads {
 			if !w.isBefore(r, own) {
 				return r.thread(own)
 			}
+		}
+		if r := w.block.more.race(w, i, own); r != 0 {
+			return r.thread(own)
 		}
 		if c.write = own; isAtomic {
 			c.write |= atomically
@@ -96,15 +140,32 @@ func (w *warp) touch(at uint64, size int, lane int, isWrite, isAtomic bool) int 
 	return -1
 }
 
-// read notes a reader.
-func (c *cell) read(w *warp, own stamp) {
+// writer is a write to the cell that an access races with; 0: none.
+func (c *cell) writer(w *warp, own stamp, isAtomic bool) stamp {
+	switch {
+	case !w.isBefore(c.write, own) && isAtomic && c.write&atomically != 0:
+		c.other = c.write
+	case !w.isBefore(c.write, own):
+		return c.write
+	case !isAtomic && !w.isBefore(c.other, own):
+		return c.other
+	}
+	return 0
+}
+
+// read notes a reader of a cell.
+func (w *warp) read(cell uint64, own stamp) {
+	c := &w.block.cells[cell]
 	if k, now := w.reader(c.reads, own); k >= 0 {
 		c.reads[k] = now
+	} else if w.block.kernel.isPartial {
+		w.block.more.add(cell, own)
 	}
 }
 
 // reader says which of the readers that are known of a cell another one replaces, and by what; -1: none. It is noted with another of its warp, or in
-// the place of readers that it comes after. Two of different warps are enough, since a writer is of one warp, and so are two of different blocks.
+// the place of readers that it comes after. Two of different warps are enough where barriers are for all warps, since a writer is of one warp, and so
+// are two of different blocks.
 func (w *warp) reader(known [2]stamp, own stamp) (int, stamp) {
 	for i, r := range known {
 		if r>>atWarp == own>>atWarp {

@@ -17,18 +17,20 @@ import (
 //	                 | z (written) |                              that of y needs no readers, since nothing reads it
 //	shadow    | cells with readers |   | cells           |
 //
-//	cell      [ the last write ] [ a read ] [ a read by another warp or block ]
+//	cell      [ the last write ] [ a read ] [ a read by another warp or block ] [ an atomic operation that another one followed ]
 //
 // Blocks run in parallel on the host, so a write takes its place in the cell by an exchange, and looks for readers afterwards; a read is noted
 // first, and looks for a writer afterwards. Whatever the order, one of two accesses that race finds the other, before it touches the bytes.
 //
-// A write costs an exchange and a load or two for each cell; the stamps are 8 bytes a cell, 24 where something reads. They are zeros when a launch
-// begins. A load by ld.global.nc may go through a cache that does not see stores: its bytes may not be written by the launch at all.
+// A write costs an exchange and a load or two for each cell; the stamps are 8 bytes a cell, 24 where something reads, and 8 more in kernels with
+// atomic operations, whose blocks run one after another. They are zeros when a launch begins. A load by ld.global.nc may go through a cache that does not see stores: its bytes may not be written by the launch at all.
 type shadow struct {
 	start uint64 // of the first cell; a multiple of the widest access
 	grain uint64 // bytes of a cell
 	// writes has a stamp for each cell, reads two; no reads if nothing may read.
 	writes, reads []uint64
+	others        []uint64 // nil in kernels without atomic operations
+	more          moreReaders
 }
 
 // mostBlocksInStamp is how many blocks stamps tell apart.
@@ -77,6 +79,9 @@ func (g *grid) cover(windows []*window, end uint64, isRead bool) {
 	s := &shadow{start: windows[0].Base &^ 15, grain: uint64(g.kernel.globalGrain)}
 	n := (end-s.start)/s.grain + 1
 	s.writes = stampsOf(n)
+	if g.kernel.isOrdered {
+		s.others = stampsOf(n)
+	}
 	if isRead {
 		s.reads = stampsOf(2 * n)
 	}
@@ -90,8 +95,10 @@ func (g *grid) cover(windows []*window, end uint64, isRead bool) {
 func (g *grid) leaveShadows() {
 	for _, s := range g.shadows {
 		spareStamps.Put(&s.writes)
-		if s.reads != nil {
-			spareStamps.Put(&s.reads)
+		for _, stamps := range []*[]uint64{&s.reads, &s.others} {
+			if *stamps != nil {
+				spareStamps.Put(stamps)
+			}
 		}
 	}
 }
@@ -130,14 +137,20 @@ func (s *shadow) touch(w *warp, i uint64, own stamp, a *access) stamp {
 		if writer := stamp(atomic.LoadUint64(&s.writes[i])); !w.isBefore(writer, own) {
 			return writer
 		}
-		return 0
+		return s.other(w, i, own)
 	}
 	now := own
 	if a.isAtomic {
 		now |= atomically
 	}
-	if writer := stamp(atomic.SwapUint64(&s.writes[i], uint64(now))); !w.isBefore(writer, own) && now&writer&atomically == 0 {
+	writer := stamp(atomic.SwapUint64(&s.writes[i], uint64(now)))
+	switch {
+	case !w.isBefore(writer, own) && now&writer&atomically == 0:
 		return writer
+	case !w.isBefore(writer, own):
+		s.others[i] = uint64(writer)
+	case !a.isAtomic && s.other(w, i, own) != 0:
+		return stamp(s.others[i])
 	}
 	if s.reads == nil {
 		return 0
@@ -147,7 +160,15 @@ func (s *shadow) touch(w *warp, i uint64, own stamp, a *access) stamp {
 			return reader
 		}
 	}
-	return 0
+	return s.more.race(w, i, own)
+}
+
+// other is an atomic operation before the last write that a plain access races with; 0: none.
+func (s *shadow) other(w *warp, i uint64, own stamp) stamp {
+	if s.others == nil || w.isBefore(stamp(s.others[i]), own) {
+		return 0
+	}
+	return stamp(s.others[i])
 }
 
 // read notes a reader of a cell.
@@ -156,6 +177,9 @@ func (s *shadow) read(w *warp, i uint64, own stamp) {
 	for {
 		known := [2]stamp{stamp(atomic.LoadUint64(&slots[0])), stamp(atomic.LoadUint64(&slots[1]))}
 		k, now := w.reader(known, own)
+		if k < 0 && w.block.kernel.isPartial {
+			s.more.add(i, own)
+		}
 		if k < 0 || atomic.CompareAndSwapUint64(&slots[k], uint64(known[k]), uint64(now)) {
 			return
 		}

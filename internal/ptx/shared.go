@@ -63,7 +63,7 @@ func (b *block) enter() {
 			l := firstLane(m)
 			own := r.now | stamp(l)<<5 | stamp(l)
 			for c := r.at[l] >> 2; c <= (r.at[l]+uint32(r.size)-1)>>2; c++ {
-				b.cells[c].read(r.warp, own)
+				r.warp.read(uint64(c), own)
 			}
 		}
 	}
