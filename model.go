@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/internal/program"
@@ -412,12 +413,16 @@ func (m *Model) Save(path string, o SaveOptions) error {
 // round differently. A set that recurs while a kept program is not used replaces that program.
 //
 // Calls that need the same program wait for one compilation; it ends early when none of them
-// waits any more. Other calls do not wait.
+// waits any more. Other calls do not wait. Where a device is lost, the programs for it are compiled again by later calls.
 func (m *Model) RunValues(ctx context.Context, inputs map[string]ndarray.Value, opts ...Option) (_ map[string]ndarray.Value, err error) {
 	defer rescue.Into(&err)
 	p, err := m.programFor(ctx, inputs, opts)
 	if err != nil {
 		return nil, err
 	}
-	return p.RunValues(ctx, inputs)
+	out, err := p.RunValues(ctx, inputs)
+	if lost := backend.Lost(nil); errors.As(err, &lost) && lost.IsLost() {
+		m.kept.drop(p)
+	}
+	return out, err
 }

@@ -272,6 +272,24 @@ func (k *keptPrograms) remove(e *keptProgram) {
 	k.list = slices.DeleteFunc(k.list, func(x *keptProgram) bool { return x == e })
 }
 
+// drop forgets the programs that were compiled with the options of one whose device is lost: for them it is lost, too.
+func (k *keptPrograms) drop(lost *Program) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := slices.IndexFunc(k.list, func(e *keptProgram) bool { return e.isDone() && e.p == lost })
+	if i < 0 {
+		return // by another call
+	}
+	options := k.list[i].key.options
+	k.list = slices.DeleteFunc(k.list, func(e *keptProgram) bool {
+		isOn := e.isDone() && e.key.options.backend == options.backend && e.key.options.device == options.device
+		if isOn {
+			e.p.retire()
+		}
+		return isOn
+	})
+}
+
 // wait waits for a program until the context ends. The last to leave ends the compilation, and
 // returns when it has ended.
 func (k *keptPrograms) wait(ctx context.Context, e *keptProgram) (*Program, error) {

@@ -101,6 +101,12 @@ type Final interface {
 	IsFinal() bool
 }
 
+// Lost is an error after which a program is of no use any more: a program that is compiled later opens the device again.
+type Lost interface {
+	error
+	IsLost() bool
+}
+
 // Memory is a session's memory on a device. It knows for every byte of the arena which side has its value, and copies what is read on
 // the other side. All addresses are those of the host; bytes outside the arena have no counterpart unless they are inputs. It serves
 // one run at a time. Values are by slot, and a slot of -1 is none.
@@ -119,6 +125,8 @@ type Memory interface {
 	Copy(to, from []byte) error
 	// Has reports that memory outside the arena stands for memory of the caller's on the device, to which Copy copies there.
 	Has(data []byte) bool
+	// Leave ends a run that has failed: nothing of the caller's is kept.
+	Leave()
 	// End ends a run that has succeeded: it returns when all that was asked for is done.
 	End() error
 }

@@ -146,6 +146,21 @@ func TestLost(t *testing.T) {
 		_, err = sessionOn(t, m, name).RunValues(t.Context(), in)
 		require.NoError(t, err, "a program that is compiled later")
 	}
+	more := map[string]ndarray.Value{"x": wave(2, 4, 4)}
+	_, err := m.RunValues(t.Context(), in, berth.WithBackend(name), berth.WithThreads(2))
+	require.NoError(t, err)
+	stub.Reset("cuLaunchKernel", 719, drivertest.Version, 2)
+	_, err = m.RunValues(t.Context(), in, berth.WithBackend(name))
+	var lost *DeviceLostError
+	require.ErrorAs(t, err, &lost)
+	assert.Equal(t, 1, strings.Count(err.Error(), "is lost"), "%v", err)
+	stub.OK()
+	for range 2 {
+		_, err = m.RunValues(t.Context(), more, berth.WithBackend(name))
+		require.NoError(t, err, "programs that the model keeps are compiled again")
+		_, err = m.RunValues(t.Context(), in, berth.WithBackend(name), berth.WithThreads(2))
+		require.NoError(t, err, "those of other options, too")
+	}
 }
 
 // TestDevices: a GPU is chosen by its number; one that is not there is an error before all work, which lists those that are, and leaves nothing.

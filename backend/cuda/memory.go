@@ -520,10 +520,15 @@ func (m *memory) wait() error {
 // End waits for all that the run has asked for.
 func (m *memory) End() error {
 	err := m.flush()
-	clear(m.inputs) // so that no tensor is kept
-	m.inputs, m.profiler = m.inputs[:0], nil
+	m.Leave()
 	m.count()
 	return err
+}
+
+// Leave ends a run: no tensor is kept that was an input.
+func (m *memory) Leave() {
+	clear(m.inputs)
+	m.inputs, m.profiler = m.inputs[:0], nil
 }
 
 // Wrote notes what the host has written.

@@ -392,7 +392,7 @@ func (m *memory) request() error {
 		err = m.perform(m.machine.dev)
 	}
 	if markErr := m.done.Record(); markErr != nil {
-		return m.machine.note(errors.Join(err, markErr))
+		return m.machine.note(device.Join(err, markErr))
 	}
 	m.isMarked = true
 	return m.machine.note(err)

@@ -37,6 +37,7 @@ type Tensor struct {
 	value
 	machine *machine
 	at      device.Pointer
+	made    []int // the shape that it was made with: how much room there is
 
 	// shadow stands for the tensor in a session, whose headers point into memory of the host. It gets the elements when a node that
 	// runs on the host reads them.
@@ -104,7 +105,7 @@ func NewTensor(ctx context.Context, s *berth.Session, dt ndarray.DType, shape ..
 		return nil, err
 	}
 	left := &atomic.Bool{}
-	t := &Tensor{machine: m, at: at, isLeft: left, shadow: ndarray.Array{DType: dt, Shape: slices.Clone(shape), Data: ndarray.AlignedBytes(n)}}
+	t := &Tensor{machine: m, at: at, isLeft: left, made: slices.Clone(shape), shadow: ndarray.Array{DType: dt, Shape: slices.Clone(shape), Data: ndarray.AlignedBytes(n)}}
 	m.known.Lock()
 	defer m.known.Unlock()
 	if n > 0 {
@@ -191,7 +192,7 @@ func (t *Tensor) release() {
 	t.uses = max(t.uses-1, 0)
 }
 
-// Set copies an array of the host to the tensor. Where the copy fails, or its context ends while it is in progress, the tensor has no value.
+// Set copies an array of the host to the tensor, which has the tensor's shape, or that which the tensor was made with. Where the copy fails, or its context ends while it is in progress, the tensor has no value.
 func (t *Tensor) Set(ctx context.Context, a *ndarray.Array) (err error) {
 	defer rescue.Into(&err)
 	defer func() { err = rescue.WithCause(ctx, err) }()
@@ -199,7 +200,7 @@ func (t *Tensor) Set(ctx context.Context, a *ndarray.Array) (err error) {
 		return err
 	}
 	defer t.release()
-	if a == nil || a.DType != t.shadow.DType || !slices.Equal(a.Shape, t.shadow.Shape) {
+	if a == nil || a.DType != t.shadow.DType || !slices.Equal(a.Shape, t.shadow.Shape) && !slices.Equal(a.Shape, t.made) {
 		return &TensorError{Reason: fmt.Sprintf("it is %s, got %s", t.shadow.String(), ndarray.Describe(a))}
 	}
 	if err := a.Check(); err != nil {
@@ -208,7 +209,7 @@ func (t *Tensor) Set(ctx context.Context, a *ndarray.Array) (err error) {
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	t.isOnHost = false
+	t.wrote(&ndarray.Array{Shape: slices.Clone(a.Shape)}, false)
 	if err = t.machine.upload(ctx, t.at, a.Data); err != nil {
 		t.isLeft.Store(true)
 	}
@@ -258,7 +259,7 @@ func (t *Tensor) fetch(ctx context.Context) error {
 	if t.isOnHost {
 		return nil
 	}
-	if err := t.machine.download(ctx, t.shadow.Data, t.at); err != nil {
+	if err := t.machine.download(ctx, t.head().Data, t.at); err != nil {
 		t.isLeft.Store(true)
 		return err
 	}
@@ -385,13 +386,20 @@ func (c *claims) claim(name string, t *Tensor, writes bool) (*ndarray.Array, err
 	if err := t.claim(name, writes); err != nil {
 		return nil, err
 	}
-	head := t.shadow
-	head.Shape = slices.Clone(head.Shape)
-	c.heads[t] = &head
+	head := t.head()
+	c.heads[t] = head
 	if t.machine != c.machine {
 		return nil, &TensorError{name, "it lies on another device than the session"}
 	}
-	return &head, nil
+	return head, nil
+}
+
+// head is what stands for the tensor in a run: as many bytes as its shape has, in room for the shape that it was made with.
+func (t *Tensor) head() *ndarray.Array {
+	head := t.shadow
+	head.Shape = slices.Clone(head.Shape)
+	head.Data = head.Data[:head.Len()*head.DType.Size()]
+	return &head
 }
 
 func (c *claims) release() {

@@ -307,6 +307,33 @@ func TestRefused(t *testing.T) {
 	require.ErrorContains(t, s.RunInto(nil, values{"x": want}, nil), "the context is nil")
 }
 
+// TestOpenSizes: a tensor has room for the shape that it was made with, and the shape of what it was given last.
+func TestOpenSizes(t *testing.T) {
+	counting()
+	first := modelOf(t, `in %x: float32[N,4] %y = Relu(%x) out %y`)
+	second := modelOf(t, `in %x: float32[N,4] const %k: int64[1] = 2 %s = Tanh(%x) %v, %i = TopK(%x, %k) [axis=1] out %s, %v`)
+	s, next := sessionOn(t, first, countingName), sessionOn(t, second, countingName)
+	x, err := NewTensor(t.Context(), s, ndarray.Float32, 6, 4)
+	require.NoError(t, err)
+	for _, n := range []int{6, 2, 0, 4, 6, 1} {
+		require.NoError(t, RunInto(t.Context(), s, values{"x": wave(n, n, 4)}, values{"y": x}))
+		require.Equal(t, []int{n, 4}, x.Shape())
+		got := values{"s": ndarray.Must(ndarray.Float32, n, 4), "v": ndarray.Must(ndarray.Float32, n, 2)}
+		require.NoError(t, RunInto(t.Context(), next, values{"x": x}, got))
+		relu, err := first.RunValues(t.Context(), values{"x": wave(n, n, 4)})
+		require.NoError(t, err)
+		equal(t, second, values{"x": relu["y"]}, got)
+	}
+	require.NoError(t, x.Set(t.Context(), wave(3, 6, 4)), "the shape that it was made with")
+	require.NoError(t, x.Set(t.Context(), wave(4, 6, 4)))
+	require.ErrorContains(t, x.Set(t.Context(), wave(4, 7, 4)), "it is float32[6,4]")
+	got, err := x.Get(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, wave(4, 6, 4).Data, got.Data)
+	var output *berth.OutputError
+	require.ErrorAs(t, RunInto(t.Context(), s, values{"x": wave(1, 7, 4)}, values{"y": x}), &output)
+}
+
 // ending is a context that ends, with a cause, when it has been looked at some times.
 type ending struct {
 	context.Context

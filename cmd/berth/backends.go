@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/berth-onnx/berth"
@@ -58,6 +59,16 @@ type predictedJSON struct {
 
 // simulates reports a backend that has no times of its own.
 func simulates(backend string) bool { return backend == cuda.SimName }
+
+// lacksDevice reports that nothing can run on the backend's device, whatever the model.
+func lacksDevice(err error) bool {
+	var driver *cuda.NoDriverError
+	var oldDriver *cuda.OldDriverError
+	var none *cuda.NoDeviceError
+	var old *cuda.OldDeviceError
+	var lost *cuda.DeviceLostError
+	return errors.As(err, &driver) || errors.As(err, &oldDriver) || errors.As(err, &none) || errors.As(err, &old) || errors.As(err, &lost)
+}
 
 // benchDevice adds what kernels of a device do; nothing for other backends.
 func benchDevice(ctx context.Context, s *berth.Session, args []ndarray.Value, backend string, res *benchJSON) error {

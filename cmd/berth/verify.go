@@ -91,15 +91,18 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	if len(cases) == 0 {
 		return usagef("--only %s: none of %d cases has a name with that", f.only, found)
 	}
-	n, lines := a.verifyCases(ctx, cases, planners, opts, f)
+	n, lines, err := a.verifyCases(ctx, cases, planners, opts, f)
+	if err != nil {
+		return err
+	}
 	if err := a.verifyEnd(n, lines, f); err != nil {
 		return err
 	}
 	return ctx.Err()
 }
 
-// verifyCases runs the cases until one is interrupted; that one does not count.
-func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planners []string, opts []berth.Option, f verifyFlags) (n tally, lines []string) {
+// verifyCases runs the cases until one is interrupted; that one does not count. The error is that there is no device to run them on.
+func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planners []string, opts []berth.Option, f verifyFlags) (n tally, lines []string, _ error) {
 	bar := a.newProgress(len(cases) * len(planners))
 	defer bar.done()
 	for _, c := range cases {
@@ -108,7 +111,10 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f, &n.sets)
 			err := conformance.Verify(a.memory.In(ctx), c, prepare, f.tolerance)
 			if ctx.Err() != nil {
-				return n, lines
+				return n, lines, nil
+			}
+			if lacksDevice(err) {
+				return n, lines, err
 			}
 			compared := true
 			if err == nil {
@@ -117,7 +123,7 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 			lines = append(lines, n.count(a, c.Name, pl, err, compared))
 		}
 	}
-	return n, lines
+	return n, lines, nil
 }
 
 // recordedOutputs reports that a case has recorded outputs, and tells of those that are missing.

@@ -246,10 +246,13 @@ func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool
 			return nil, err
 		}
 	}
-	if err := s.execute(ctx, inputs); err != nil {
-		return nil, err
+	if err = s.execute(ctx, inputs); err == nil {
+		out, err = s.finish(fresh, buffers)
 	}
-	return s.finish(fresh, buffers)
+	if err != nil && s.device != nil {
+		s.device.Leave()
+	}
+	return out, err
 }
 
 // execute binds the inputs and computes everything.

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -128,6 +129,17 @@ type DeviceLostError struct {
 func (e *DeviceLostError) Error() string {
 	return fmt.Sprintf("%s is lost, by a fault of this or another run: %v; close sessions and tensors and compile the programs again, and restart the process if that fails",
 		e.Device, e.Err)
+}
+
+// IsLost says that programs of the device are of no use any more.
+func (*DeviceLostError) IsLost() bool { return true }
+
+// Join is errors.Join, but that what follows the loss of a device is left out: all calls behind it fail for the same reason.
+func Join(err, next error) error {
+	if lost := (*DeviceLostError)(nil); errors.As(err, &lost) {
+		return err
+	}
+	return errors.Join(err, next)
 }
 
 // Unwrap gives what the driver said.

@@ -444,24 +444,30 @@ func (g *gpu) Capture(ask func() error) (device.Graph, error) {
 	if err := g.do("cuStreamBeginCapture_v2", func() int32 { return g.calls.beginCapture(g.stream, threadLocal) }); err != nil {
 		return nil, err
 	}
-	g.capture = capture{}
-	askErr := ask()
-	if askErr == nil {
-		askErr = g.join()
-	}
-	var recorded uintptr
-	err := errors.Join(askErr, g.do("cuStreamEndCapture", func() int32 { return g.calls.endCapture(g.stream, &recorded) }))
+	recorded, err := g.record(ask)
 	out := &graph{gpu: g}
 	if err == nil {
 		err = g.do("cuGraphInstantiateWithFlags", func() int32 { return g.calls.graphInstantiate(&out.exec, recorded, 0) })
 	}
 	if recorded != 0 {
-		err = errors.Join(err, g.do("cuGraphDestroy", func() int32 { return g.calls.graphDestroy(recorded) }))
+		err = device.Join(err, g.do("cuGraphDestroy", func() int32 { return g.calls.graphDestroy(recorded) }))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// record asks for the work of a capture that has begun, and ends the capture whatever becomes of that, also by a panic.
+func (g *gpu) record(ask func() error) (recorded uintptr, err error) {
+	g.capture = capture{}
+	defer func() {
+		err = device.Join(err, g.do("cuStreamEndCapture", func() int32 { return g.calls.endCapture(g.stream, &recorded) }))
+	}()
+	if err = ask(); err == nil {
+		err = g.join()
+	}
+	return 0, err
 }
 
 // Run launches the graph.

@@ -210,6 +210,8 @@ func TestFailures(t *testing.T) {
 	_, err = d.Capture(func() error { return broken })
 	require.ErrorIs(t, err, broken)
 	assert.Equal(t, []string{"cuStreamBeginCapture_v2 0x55 1", "cuStreamEndCapture 0x55", "cuGraphDestroy 0x66"}, s.Since())
+	assert.Panics(t, func() { _, _ = d.Capture(func() error { panic("a defect") }) })
+	assert.Equal(t, []string{"cuStreamBeginCapture_v2 0x55 1", "cuStreamEndCapture 0x55"}, s.Since(), "the stream takes nothing more for a graph")
 	assert.ErrorContains(t, d.Launch(&device.Launch{}), "not of this device")
 }
 
