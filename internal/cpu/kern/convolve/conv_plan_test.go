@@ -27,6 +27,8 @@ func TestPlanConv(t *testing.T) {
 		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), ConvPolicy{}, false, ConvDirect},
 		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), fast, true, ConvPatches},
 		{conv2(1, 256, 256, 1, 14, 14, 3, 1, 1), fast, false, ConvWinograd4},
+		{conv2(1, 128, 128, 1, 10, 10, 3, 1, 1), fast, false, ConvWinograd2},
+		{conv2(1, 128, 128, 1, 12, 12, 3, 1, 1), fast, false, ConvWinograd4},
 		{conv2(1, 512, 512, 1, 7, 7, 3, 1, 1), fast, false, ConvWinograd2},
 		{conv2(1, 512, 512, 1, 3, 3, 3, 1, 1), fast, false, ConvPixelRows},
 		{conv2(1, 512, 512, 1, 3, 3, 3, 1, 0), fast, false, ConvRows},
