@@ -26,6 +26,8 @@ import (
 //	           op    name, attributes, how many operands, and these by their numbers
 //	           dst   type, shape, strides, and for each source: apart, same or overlapping
 
+func init() { cpu.LinkChains() }
+
 // Options are those of an [Engine]; zero values are defaults.
 type Options struct {
 	Threads   int   // of one assignment; 0: as many as [runtime.GOMAXPROCS]

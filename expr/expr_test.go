@@ -40,7 +40,7 @@ func TestKernels(t *testing.T) {
 	}{
 		{"sigmoid written out", expr.Into(out(40, 30), num(1).(expr.Expr[float32]).Div(expr.Exp(a).Add(num(1)))), []string{"Exp Add Reciprocal"}, false},
 		{"the sum of a sum", expr.Into(out(), expr.ReduceSum(a.Add(b), false)), []string{"Add ReduceSum"}, true},
-		{"windows on both sides", expr.Into(flat.Slice(expr.Span(0, 500)), flat.Slice(expr.Span(600, 1100)).Mul(num(2)).Add(b.Reshape(1200).Slice(expr.Span(5, 505)))), []string{"Mul Add"}, true},
+		{"windows on both sides", expr.Into(flat.Slice(expr.Span(0, 500)), flat.Slice(expr.Span(600, 1100)).Mul(num(2)).Add(b.Reshape(1200).Slice(expr.Span(5, 505)))), []string{"Mul Add"}, false},
 		{"columns", expr.Into(a.Slice(expr.All, expr.Span(0, 10)), expr.Exp(b.Slice(expr.All, expr.Span(5, 15)))), []string{"Exp"}, true},
 		{"a product of a sum", expr.Into(out(40, 20), expr.Dot(a.Add(b), c)), []string{"Add", "MatMul"}, true},
 		{"a product, a row and an activation", expr.Into(out(40, 20), expr.Relu(expr.Dot[float32](a, c).Add(row))), []string{"Gemm Relu"}, true},

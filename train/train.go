@@ -11,10 +11,13 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/gradient"
+	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
+
+func init() { cpu.LinkChains() }
 
 // Options say what is learned, and how.
 type Options struct {

@@ -51,6 +51,9 @@ func (g *fusedGroup) Choice() backend.Choice {
 // blockElems is tile.BlockElems; tests set it.
 var blockElems = tile.BlockElems
 
+// chainBlocks is how many times as long the blocks of a group are that is one chain.
+const chainBlocks = 8
+
 // fusedGroup is a prepared tile program. Operands and results are those of the node.
 type fusedGroup struct {
 	p        *tile.Program
@@ -68,8 +71,9 @@ type fusedGroup struct {
 	per      int  // blocks of a task
 	variants [2]*variant
 	threads  int
-	ws       int // offset of the workspace
-	perWork  int // bytes of it for each worker
+	ws       int   // offset of the workspace
+	perWork  int   // bytes of it for each worker
+	last     []int // by value: the last instruction that reads it
 	frames   machine.FreeList[frame]
 }
 
@@ -79,6 +83,7 @@ func (p *prep) group(program *tile.Program) (ops.Kernel, error) {
 	if err != nil || slices.Contains(g.loops.Shape, 0) {
 		return nil, nil // the reference kernel reports what is wrong
 	}
+	g.last = program.LastReads()
 	g.homes = program.Allocate(func(o, k int) bool { return fused.MayCover(p.node, o, k) })
 	g.cut()
 	for i := range g.variants {
@@ -116,15 +121,19 @@ func (g *fusedGroup) cut() {
 		g.cols = dims[last]
 		last--
 	}
-	if g.byRow = g.p.Inner > 0 || g.cols < blockElems; !g.byRow {
-		g.step = roundUp(ceilDiv(g.cols, ceilDiv(g.cols, blockElems)), 16)
+	elems := blockElems
+	if chains.isOne != nil && chains.isOne(g) {
+		elems *= chainBlocks
+	}
+	if g.byRow = g.p.Inner > 0 || g.cols < elems; !g.byRow {
+		g.step = roundUp(ceilDiv(g.cols, ceilDiv(g.cols, elems)), 16)
 		g.blocks = ceilDiv(g.cols, g.step)
 	} else {
 		if last >= 0 {
 			g.rows = dims[last]
 			last--
 		}
-		most := max(1, blockElems/g.cols)
+		most := max(1, elems/g.cols)
 		g.step = ceilDiv(g.rows, ceilDiv(g.rows, most))
 		g.blocks = ceilDiv(g.rows, g.step)
 	}
@@ -239,13 +248,21 @@ func (g *fusedGroup) variant(p *prep, isLast bool) (*variant, error) {
 		v.values[o] = len(v.sources)
 		v.sources = append(v.sources, v.operand(o))
 	}
-	for i := range g.p.Instrs {
+	for i := 0; i < len(g.p.Instrs); {
 		if err := p.ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := v.instr(p, i); err != nil {
-			return nil, err
+		n := 0
+		if chains.at != nil {
+			n = chains.at(v, i)
 		}
+		if n == 0 {
+			n = 1
+			if err := v.instr(p, i); err != nil {
+				return nil, err
+			}
+		}
+		i += n
 	}
 	v.instrs = nil
 	for i := range v.sources {
@@ -352,25 +369,11 @@ func (s *source) setShape(v *variant) {
 // instr prepares an instruction.
 func (v *variant) instr(p *prep, i int) error {
 	x := &v.g.p.Instrs[i]
-	at := len(v.g.p.Operands) + i
-	v.values[at] = len(v.sources)
 	if x.Op == tile.Constant {
-		v.sources = append(v.sources, source{kind: inNumber, dt: x.DType, number: x.Value, spread: vec.One, elems: 1})
+		v.number(i)
 		return nil
 	}
-	out := source{kind: inRegister, index: v.g.homes.Of[i], dt: x.DType}
-	if out.index < 0 {
-		out.kind, out.index = inResult, ^out.index
-		if v.isStaged(out.index) {
-			out.kind, v.staged[out.index] = inStage, v.values[at]
-		}
-	}
-	if x.Row {
-		out.spread = vec.Col
-	}
-	out.setShape(v)
-	v.sources = append(v.sources, out)
-	s := groupStep{out: v.values[at], args: make([]int, 0, len(x.Args))}
+	s := groupStep{out: v.result(i), args: make([]int, 0, len(x.Args))}
 	for k, a := range x.Args {
 		if a == tile.None {
 			s.args = append(s.args, -1)
@@ -387,6 +390,32 @@ func (v *variant) instr(p *prep, i int) error {
 	}
 	v.steps, v.instrs = append(v.steps, s), append(v.instrs, x)
 	return nil
+}
+
+// number makes a source of the number that instruction i is.
+func (v *variant) number(i int) {
+	x := &v.g.p.Instrs[i]
+	v.values[len(v.g.p.Operands)+i] = len(v.sources)
+	v.sources = append(v.sources, source{kind: inNumber, dt: x.DType, number: x.Value, spread: vec.One, elems: 1})
+}
+
+// result makes the source that instruction i writes.
+func (v *variant) result(i int) int {
+	x, at := &v.g.p.Instrs[i], len(v.g.p.Operands)+i
+	v.values[at] = len(v.sources)
+	out := source{kind: inRegister, index: v.g.homes.Of[i], dt: x.DType}
+	if out.index < 0 {
+		out.kind, out.index = inResult, ^out.index
+		if v.isStaged(out.index) {
+			out.kind, v.staged[out.index] = inStage, v.values[at]
+		}
+	}
+	if x.Row {
+		out.spread = vec.Col
+	}
+	out.setShape(v)
+	v.sources = append(v.sources, out)
+	return v.values[at]
 }
 
 // like is an earlier step whose kernel does the same for operands and results of the same types, nil if there is none.
@@ -518,14 +547,7 @@ func (v *variant) layout() (end int) {
 		end += roundUp(bytes, lineBytes)
 		return at
 	}
-	homes := make([]int, len(v.g.homes.Width))
-	for r, width := range v.g.homes.Width {
-		n := v.rows * v.cols
-		if v.g.homes.Row[r] {
-			n = v.rows
-		}
-		homes[r] = reserve(n * width)
-	}
+	homes := make([]int, len(v.g.homes.Width)) // one behind their offsets; 0 for those that are not used
 	stages := make([]int, len(v.staged))
 	for k, i := range v.staged {
 		if i >= 0 {
@@ -535,7 +557,10 @@ func (v *variant) layout() (end int) {
 	for i := range v.sources {
 		switch s := &v.sources[i]; s.kind {
 		case inRegister:
-			s.at = homes[s.index]
+			if homes[s.index] == 0 {
+				homes[s.index] = 1 + reserve(s.elems*s.dt.Size())
+			}
+			s.at = homes[s.index] - 1
 		case inStage:
 			s.at = stages[s.index]
 		case inCopy:

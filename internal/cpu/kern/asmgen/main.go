@@ -45,6 +45,7 @@ var files = []struct {
 	{"simd", "blocked", emitBlocked},
 	{"simd", "taps", emitTaps},
 	{"simd", "winograd", emitWinograd},
+	{"simd", "chain", emitChain},
 }
 
 func main() {

@@ -1,0 +1,481 @@
+package cpu
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Chains: instructions of a group that follow each other, elementwise and of float32, are one step whose values stay in
+// registers ([simd.ChainStep]). The steps of a chain have one accumulator:
+//
+//	%2 = Mul %0 ½        load %0, mul ½
+//	%3 = Add %2 %1       add %1
+//	%4 = Max %3 %2       max slot 0         %2 is read again: behind its mul it is stored to slot 0
+//
+// Results are those of the operations' own kernels bit for bit, but for which of two NaN operands a NaN is made of. A slot is memory for the vectors of one round, which stay in the first cache. Values that other steps
+// read, and results, are stored where the group has them. What a line has beyond whole rounds is computed in slots.
+
+// Programs that do not call [LinkChains] have none: the linker leaves out what only chains need.
+
+// chains finds chains: in groups that are one, and of a variant's instructions from one on; nil where the program has none.
+var chains struct {
+	isOne func(g *fusedGroup) bool
+	at    func(v *variant, i int) (n int)
+}
+
+// LinkChains makes groups that are prepared from now on compute chains in registers. It is called while a program starts.
+func LinkChains() { chains.isOne, chains.at = (*fusedGroup).isOneChain, (*variant).chain }
+
+// chain is a prepared chain. Its lines are the rows of a block, or the block as one.
+type chain struct {
+	t          *simd.Table
+	list       []chainStep
+	fills      []chainPlace // numbers that steps read as vectors
+	ends       []chainPlace // operands and results, where the end of a line is computed
+	rows, cols int          // of lines
+	slots      int
+	args       []int // sources of the variant that are read and written, which the kernel is called with
+	runs       machine.FreeList[chainRun]
+}
+
+// chainStep is a step of a chain and what it reads or writes.
+type chainStep struct {
+	op     simd.ChainOp
+	of     chainPlace
+	moves  bool
+	far    bool      // the result is larger than caches: stored past them
+	bounds []float32 // of ChainClip
+}
+
+// chainPlace is an argument of the kernel, -1 for none, a slot, or a slot for an argument.
+type chainPlace struct {
+	arg, slot int
+	isWritten bool
+}
+
+// farBytes is how large a result is that is stored past the caches; tests set it.
+var farBytes = 8 << 20
+
+// chainForms are the operations that an instruction may be.
+type chainForms struct {
+	alone                simd.ChainOp // on the accumulator
+	op, of               simd.ChainOp // on the accumulator and memory, and with operands exchanged
+	number, ofNumber     simd.ChainOp // on the accumulator and a number, likewise
+	isExtreme, isChained bool         // numbers are neither NaN nor zero; the instruction can be one of a chain
+}
+
+// chainFormsOf are the forms of an operator of float32.
+func chainFormsOf(op tile.Op) (f chainForms) {
+	f.isChained = true
+	switch op {
+	case "Add":
+		f.op, f.of, f.number, f.ofNumber = simd.ChainAdd, simd.ChainAdd, simd.ChainAddNumber, simd.ChainAddNumber
+	case "Sub":
+		f.op, f.of, f.number, f.ofNumber = simd.ChainSub, simd.ChainSubOf, simd.ChainSubNumber, simd.ChainSubOfNumber
+	case "Mul":
+		f.op, f.of, f.number, f.ofNumber = simd.ChainMul, simd.ChainMul, simd.ChainMulNumber, simd.ChainMulNumber
+	case "Div":
+		f.op, f.of = simd.ChainDiv, simd.ChainDivOf
+	case "Max":
+		f.op, f.of, f.number, f.ofNumber, f.isExtreme = simd.ChainMax, simd.ChainMaxOf, simd.ChainMaxNumber, simd.ChainMaxNumber, true
+	case "Min":
+		f.op, f.of, f.number, f.ofNumber, f.isExtreme = simd.ChainMin, simd.ChainMinOf, simd.ChainMinNumber, simd.ChainMinNumber, true
+	case "Clip":
+		f.alone = simd.ChainClip
+	default:
+		k := slices.Index(chainFunctions, op)
+		f.alone, f.isChained = simd.ChainNeg+simd.ChainOp(k), k >= 0
+	}
+	return f
+}
+
+// chainFunctions are functions in the order of their steps; Square has no operator.
+var chainFunctions = []tile.Op{"Neg", "Abs", "Sqrt", "Reciprocal", "", "Round", "Floor", "Ceil", "Relu"}
+
+// isChained reports that instruction i may be one of a chain, and how.
+func (g *fusedGroup) isChained(i int) (chainForms, bool) {
+	x := &g.p.Instrs[i]
+	f := chainFormsOf(x.Op)
+	if !f.isChained || x.DType != ndarray.Float32 || x.Row {
+		return f, false
+	}
+	for k, a := range x.Args {
+		if a != tile.None && (g.p.DType(a) != ndarray.Float32 || x.Op == "Clip" && k > 0 && !g.p.IsConstant(a)) {
+			return f, false
+		}
+	}
+	return f, true
+}
+
+// chainEnd is the end of the longest chain that begins with instruction i, and the instructions in it.
+func (g *fusedGroup) chainEnd(i int) (end, n int) {
+	end = i
+	for ; i < len(g.p.Instrs); i++ {
+		if g.p.Instrs[i].Op == tile.Constant {
+			continue
+		}
+		if _, ok := g.isChained(i); !ok {
+			break
+		}
+		end, n = i+1, n+1
+	}
+	return end, n
+}
+
+// isOneChain reports that the group is a chain over memory that it reads and writes where it lies, so that long blocks cost nothing.
+func (g *fusedGroup) isOneChain() bool {
+	if end, _ := g.chainEnd(0); end < len(g.p.Instrs) || simd.Active().ChainElems() == 0 {
+		return false
+	}
+	last := len(g.loops.Dims) - 1
+	for _, s := range g.loops.Strides {
+		if last >= 0 && s[last] != 0 && s[last] != 1 {
+			return false
+		}
+	}
+	return last <= 0 || g.cols >= longLine
+}
+
+// longLine is a line that a chain serves whatever its operands cover.
+const longLine = 1024
+
+// chainer makes a chain of instructions first up to end.
+type chainer struct {
+	v          *variant
+	c          *chain
+	first, end int
+	acc        tile.Ref // value in the accumulator, or None
+	slotOf     map[tile.Ref]int
+	free       []int
+}
+
+// chain makes a step of the longest chain that begins with instruction i; n is 0 where none pays.
+func (v *variant) chain(i int) (n int) {
+	t := simd.Active()
+	end, count := v.g.chainEnd(i)
+	if count < 2 || t.ChainElems() == 0 {
+		return 0
+	}
+	c := &chain{t: t, rows: 1, cols: v.rows * v.cols}
+	if v.hasLines(i, end) {
+		c.rows, c.cols = v.rows, v.cols
+	}
+	if round := t.ChainElems(); c.cols < round || c.rows > 1 && c.cols < 2*round && c.cols%round != 0 {
+		return 0
+	}
+	m := &chainer{v: v, c: c, first: i, end: end, acc: tile.None, slotOf: map[tile.Ref]int{}}
+	for k := i; k < end; k++ {
+		m.instr(k)
+	}
+	c.list = append(c.list, chainStep{op: simd.ChainRound, of: chainPlace{arg: -1}})
+	v.steps, v.instrs = append(v.steps, groupStep{args: c.args, out: c.args[0], kernel: c}), append(v.instrs, &tile.Instr{})
+	return end - i
+}
+
+// hasLines reports that operands of instructions cover rows and columns in different ways.
+func (v *variant) hasLines(first, end int) bool {
+	for i := first; i < end; i++ {
+		for _, a := range v.g.p.Instrs[i].Args {
+			if at := int(a) - len(v.g.p.Operands); a == tile.None || at >= first {
+				continue
+			}
+			if s := v.sources[v.values[a]].spread; s == vec.Row || s == vec.Col {
+				return v.rows > 1
+			}
+		}
+	}
+	return false
+}
+
+// instr adds the steps of an instruction.
+func (m *chainer) instr(i int) {
+	x, value := &m.v.g.p.Instrs[i], tile.Ref(len(m.v.g.p.Operands)+i)
+	if x.Op == tile.Constant {
+		m.v.number(i)
+		return
+	}
+	f := chainFormsOf(x.Op)
+	switch {
+	case x.Op == "Clip":
+		m.hold(x.Args[0])
+		m.step(chainStep{op: f.alone, of: chainPlace{arg: -1}, bounds: m.bounds(x)})
+	case f.alone != 0:
+		m.hold(x.Args[0])
+		m.step(chainStep{op: f.alone, of: chainPlace{arg: -1}})
+	case x.Args[0] == x.Args[1] && x.Op == "Mul":
+		m.hold(x.Args[0])
+		m.step(chainStep{op: simd.ChainSquare, of: chainPlace{arg: -1}})
+	default:
+		m.pair(&f, x.Args[0], x.Args[1])
+	}
+	m.acc = value
+	for k, a := range x.Args {
+		if slot, ok := m.slotOf[a]; ok && m.isOwn(a) && m.v.g.last[a] <= i && !slices.Contains(x.Args[:k], a) {
+			m.free = append(m.free, slot)
+		}
+	}
+	m.keep(value, i)
+}
+
+// bounds are those of a Clip.
+func (m *chainer) bounds(x *tile.Instr) []float32 {
+	b := []float32{minFloat, maxFloat}
+	for k, a := range x.Args[1:] {
+		if a != tile.None {
+			b[k] = ndarray.Slice[float32](m.v.g.p.Instr(a).Value)[0]
+		}
+	}
+	return b
+}
+
+// pair adds an operation on two values.
+func (m *chainer) pair(f *chainForms, a, b tile.Ref) {
+	op, number := f.op, f.number
+	if m.acc == b && a != b || m.isNumber(a) && !m.isNumber(b) {
+		a, b, op, number = b, a, f.of, f.ofNumber
+	}
+	m.hold(a)
+	if !m.isNumber(b) || number == 0 || f.isExtreme && !m.v.isPlain(b) {
+		m.memory(op, b)
+		return
+	}
+	m.step(chainStep{op: number, of: chainPlace{arg: m.arg(m.v.values[b])}})
+}
+
+// isPlain reports that a value is known, and neither NaN nor zero.
+func (v *variant) isPlain(a tile.Ref) bool {
+	if !v.g.p.IsConstant(a) {
+		return false
+	}
+	x := ndarray.Slice[float32](v.g.p.Instr(a).Value)[0]
+	return x == x && x != 0
+}
+
+// isNumber reports that a value is one number for a line.
+func (m *chainer) isNumber(a tile.Ref) bool {
+	if m.isOwn(a) {
+		return false
+	}
+	s := m.v.sources[m.v.values[a]].spread
+	return s == vec.One || s == vec.Col
+}
+
+// isOwn reports that the chain computes a value.
+func (m *chainer) isOwn(a tile.Ref) bool {
+	return int(a)-len(m.v.g.p.Operands) >= m.first && !m.v.g.p.IsConstant(a)
+}
+
+// hold brings a value into the accumulator.
+func (m *chainer) hold(a tile.Ref) {
+	if m.acc != a {
+		m.memory(simd.ChainLoad, a)
+	}
+}
+
+// memory adds an operation on memory that holds a value.
+func (m *chainer) memory(op simd.ChainOp, a tile.Ref) {
+	slot, ok := m.slotOf[a]
+	switch {
+	case ok:
+		m.step(chainStep{op: op, of: chainPlace{arg: -1, slot: slot}})
+	case m.isNumber(a):
+		slot = m.newSlot() // written once a line: no value's of a round
+		m.slotOf[a] = slot
+		m.c.fills = append(m.c.fills, chainPlace{arg: m.arg(m.v.values[a]), slot: slot})
+		m.step(chainStep{op: op, of: chainPlace{arg: -1, slot: slot}})
+	default:
+		m.stream(op, m.v.values[a])
+	}
+}
+
+// arg is the argument that a source is.
+func (m *chainer) arg(source int) int {
+	k := slices.Index(m.c.args, source)
+	if k < 0 {
+		k = len(m.c.args)
+		m.c.args = append(m.c.args, source)
+	}
+	return k
+}
+
+// stream adds an operation on an operand, a result, or what other steps share.
+func (m *chainer) stream(op simd.ChainOp, source int) {
+	arg := m.arg(source)
+	at := slices.IndexFunc(m.c.ends, func(e chainPlace) bool { return e.arg == arg })
+	if at < 0 {
+		at = len(m.c.ends)
+		m.c.ends = append(m.c.ends, chainPlace{arg: arg, slot: m.newSlot()})
+	}
+	end := &m.c.ends[at]
+	end.isWritten = end.isWritten || op == simd.ChainStore
+	m.step(chainStep{op: op, of: *end, moves: true})
+}
+
+// keep stores a value that is read after the next instruction.
+func (m *chainer) keep(value tile.Ref, i int) {
+	g := m.v.g
+	isResult := slices.ContainsFunc(g.p.Results, func(r tile.Result) bool { return r.Value == value })
+	if isResult || g.last[value] >= m.end {
+		source := m.v.result(i)
+		m.stream(simd.ChainStore, source)
+		m.c.list[len(m.c.list)-1].far = isResult && m.v.sources[source].kind == inResult && g.last[value] < 0 && 4*sizeOf(g.loops.Shape) >= farBytes
+		return
+	}
+	if g.last[value] < 0 {
+		return
+	}
+	next := i + 1
+	for g.p.Instrs[next].Op == tile.Constant {
+		next++
+	}
+	x := &g.p.Instrs[next]
+	if g.last[value] > next || len(x.Args) == 2 && x.Args[0] == x.Args[1] && x.Op != "Mul" {
+		slot := m.slot()
+		m.slotOf[value] = slot
+		m.step(chainStep{op: simd.ChainStore, of: chainPlace{arg: -1, slot: slot}})
+	}
+}
+
+// slot is one that holds nothing.
+func (m *chainer) slot() int {
+	if n := len(m.free); n > 0 {
+		slot := m.free[n-1]
+		m.free = m.free[:n-1]
+		return slot
+	}
+	return m.newSlot()
+}
+
+func (m *chainer) newSlot() int {
+	m.c.slots++
+	return m.c.slots - 1
+}
+
+func (m *chainer) step(s chainStep) { m.c.list = append(m.c.list, s) }
+
+// slotBytes is what a slot takes.
+func (c *chain) slotBytes() int { return 4 * c.t.ChainElems() }
+
+// chainRun is a chain in one call: steps that point at memory, and slots. There are as many as workers; the arena has no part of
+// them, so that an expression in place takes no memory of a plan.
+type chainRun struct {
+	*chain
+	call  *ops.Call
+	steps []simd.ChainStep
+	slots []byte
+}
+
+// Run computes a block.
+func (c *chain) Run(call *ops.Call) error {
+	k := c.runs.Get()
+	if k.chain == nil {
+		k.chain, k.steps, k.slots = c, make([]simd.ChainStep, len(c.list)), ndarray.AlignedBytes(c.slots*c.slotBytes())
+	}
+	k.call = call
+	rest := c.cols % c.t.ChainElems()
+	for r := range c.rows {
+		k.fill(r)
+		if whole := c.cols - rest; whole > 0 {
+			k.point(r)
+			c.t.Chain(k.steps, whole)
+		}
+		if rest > 0 {
+			k.end(r, rest)
+		}
+	}
+	k.call = nil
+	c.runs.Put(k)
+	return nil
+}
+
+// slot is the memory of a slot.
+func (k *chainRun) slot(i int) []byte { return k.slots[i*k.slotBytes():][:k.slotBytes()] }
+
+// data is the memory of an argument.
+func (k *chainRun) data(arg int) []byte { return arrayOf(k.call.In[arg]).Data }
+
+// line is row r of an argument: all of it where it is the same in every row.
+func (k *chainRun) line(arg, r int) []byte {
+	if n := 4 * k.cols; len(k.data(arg)) > n {
+		return k.data(arg)[r*n:][:n]
+	}
+	return k.data(arg)
+}
+
+// number is that of an argument in row r.
+func (k *chainRun) number(arg, r int) []byte {
+	a := k.data(arg)
+	return a[min(4*r, len(a)-4):][:4]
+}
+
+// fill writes out numbers.
+func (k *chainRun) fill(r int) {
+	for _, f := range k.fills {
+		dst := k.slot(f.slot)
+		for n := copy(dst, k.number(f.arg, r)); n < len(dst); n *= 2 {
+			copy(dst[n:], dst[:n])
+		}
+	}
+}
+
+// point points steps at line r.
+func (k *chainRun) point(r int) {
+	for i := range k.list {
+		s, x := &k.list[i], &k.steps[i]
+		x.Op, x.Moves, x.Base = s.op, simd.Stays, 0
+		switch {
+		case s.bounds != nil:
+			x.Base = addressOf(machine.Ptr(s.bounds, 0))
+		case s.moves:
+			x.Base, x.Moves = addressOf(machine.Ptr(k.line(s.of.arg, r), 0)), simd.Moves
+		case s.of.arg >= 0:
+			x.Base = addressOf(machine.Ptr(k.number(s.of.arg, r), 0))
+		case k.chain.slots > 0:
+			x.Base = addressOf(machine.Ptr(k.slot(s.of.slot), 0))
+		}
+	}
+	for i := range k.list {
+		if k.list[i].far && k.steps[i].Base%lineBytes == 0 && !isOver(k.steps, i) {
+			k.steps[i].Op = simd.ChainStream
+		}
+	}
+}
+
+// addressOf is the address that a step has: what is there is kept by the call, or by the chain.
+func addressOf(p unsafe.Pointer) uintptr { return uintptr(p) }
+
+// isOver reports that step i writes memory that another step reads or writes.
+func isOver(steps []simd.ChainStep, i int) bool {
+	for k := range steps {
+		if k != i && steps[k].Base == steps[i].Base {
+			return true
+		}
+	}
+	return false
+}
+
+// end computes the last elements of line r, fewer than a round, in slots.
+func (k *chainRun) end(r, rest int) {
+	k.point(r)
+	for i := range k.list {
+		if s := &k.list[i]; s.moves {
+			k.steps[i].Op, k.steps[i].Base = s.op, addressOf(machine.Ptr(k.slot(s.of.slot), 0))
+		}
+	}
+	for _, e := range k.ends {
+		copy(k.slot(e.slot)[:4*rest], k.line(e.arg, r)[4*(k.cols-rest):])
+	}
+	k.t.Chain(k.steps, k.t.ChainElems())
+	for _, e := range k.ends {
+		if e.isWritten {
+			copy(k.line(e.arg, r)[4*(k.cols-rest):], k.slot(e.slot)[:4*rest])
+		}
+	}
+}

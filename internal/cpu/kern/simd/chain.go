@@ -1,0 +1,77 @@
+package simd
+
+import "unsafe"
+
+// ChainStep is a step of a chain; the generated code knows the fields by their offsets: do not reorder.
+type ChainStep struct {
+	Op    ChainOp
+	Base  uintptr // address of memory, of a number, of both bounds of ChainClip; whoever runs the chain keeps what is there
+	Moves ChainMoves
+}
+
+// ChainMoves says whether the memory of a step moves on with each round.
+type ChainMoves int
+
+// The ways of memory.
+const (
+	Stays ChainMoves = 0  // a round's vectors, or a number
+	Moves ChainMoves = -1 // an operand or a result
+)
+
+// ChainOp is what a step does with the accumulator, the vectors of a round.
+type ChainOp int
+
+// The operations of steps, in the order of the generated fragments.
+const (
+	ChainRound       ChainOp = iota // the last step
+	ChainLoad                       // memory
+	ChainStore                      // to memory
+	ChainStream                     // to aligned memory, past the caches
+	ChainAdd                        // accumulator + memory
+	ChainSub                        // accumulator − memory
+	ChainSubOf                      // memory − accumulator
+	ChainMul                        // accumulator · memory
+	ChainDiv                        // accumulator / memory
+	ChainDivOf                      // memory / accumulator
+	ChainMax                        // as Max(accumulator, memory)
+	ChainMaxOf                      // as Max(memory, accumulator)
+	ChainMin                        // as Min(accumulator, memory)
+	ChainMinOf                      // as Min(memory, accumulator)
+	ChainAddNumber                  // accumulator + number
+	ChainSubNumber                  // accumulator − number
+	ChainSubOfNumber                // number − accumulator
+	ChainMulNumber                  // accumulator · number
+	ChainMaxNumber                  // either Max, of a number that is neither NaN nor zero
+	ChainMinNumber                  // either Min, likewise
+	ChainNeg
+	ChainAbs
+	ChainSqrt
+	ChainRecip
+	ChainSquare
+	ChainToNearest
+	ChainFloor
+	ChainCeil
+	ChainRelu
+	ChainClip
+)
+
+// chainVectors are those of the accumulator.
+const chainVectors = 8
+
+// ChainElems is how many elements a round of a chain computes, 0 at a level without chains.
+func (t *Table) ChainElems() int {
+	if t.lanes == 1 {
+		return 0
+	}
+	return chainVectors * t.lanes
+}
+
+// Chain runs steps over elems elements, a positive multiple of ChainElems.
+func (t *Table) Chain(steps []ChainStep, elems int) {
+	p := (*byte)(unsafe.Pointer(&steps[0]))
+	if t.lanes == 16 {
+		chainAVX512(p, 4*elems)
+	} else {
+		chainAVX2(p, 4*elems)
+	}
+}
