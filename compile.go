@@ -345,7 +345,7 @@ var ErrInput = ops.ErrInput
 
 // NewSession allocates an arena. Where a device has no room for it, the error comes within a second or so; [Program.RunValues] waits for room until its
 // context ends.
-func (p *Program) NewSession() (*Session, error) { return p.openSession(context.Background()) }
+func (p *Program) NewSession() (*Session, error) { return p.openSession(backend.Brief()) }
 
 // openSession is NewSession within a context, which ends the wait for a device.
 func (p *Program) openSession(ctx context.Context) (*Session, error) {

@@ -107,6 +107,15 @@ type Lost interface {
 	IsLost() bool
 }
 
+type briefKey struct{}
+
+// Brief is a context of a call that has none: what it asks of a device is waited for, but memory that others have yet to give back
+// for a second at most.
+func Brief() context.Context { return context.WithValue(context.Background(), briefKey{}, true) }
+
+// IsBrief reports a context that Brief made.
+func IsBrief(ctx context.Context) bool { return ctx.Value(briefKey{}) != nil }
+
 // Memory is a session's memory on a device. It knows for every byte of the arena which side has its value, and copies what is read on
 // the other side. All addresses are those of the host; bytes outside the arena have no counterpart unless they are inputs. It serves
 // one run at a time. Values are by slot, and a slot of -1 is none.

@@ -232,6 +232,19 @@ func TestOpeningEnds(t *testing.T) {
 	require.NoError(t, m.ready(t.Context()))
 }
 
+// TestSlowDriver: a call without a deadline waits for the driver, however long that takes.
+func TestSlowDriver(t *testing.T) {
+	d, _ := onMoody(t, 1<<20)
+	p := programOn(t, modelOf(t, large))
+	slow := func() { d.block = func() { time.Sleep(1200 * time.Millisecond) } }
+	slow()
+	_, err := p.NewSession()
+	require.NoError(t, err)
+	slow()
+	_, err = p.RunValues(context.Background(), map[string]ndarray.Value{"x": wave(1, 64, 64)})
+	require.NoError(t, err)
+}
+
 // TestSessionWaitsForNoDevice: a session for which there is no memory until the device has done its work is refused, not waited for.
 func TestSessionWaitsForNoDevice(t *testing.T) {
 	d, m := onMoody(t, 128<<10)

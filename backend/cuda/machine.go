@@ -11,6 +11,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -307,9 +308,19 @@ func (m *machine) free(d device.Device, at device.Pointer) error {
 // withRoom is call for what takes memory. Where there is too little, it is called again when what is being given back has been.
 func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error, undo func(d device.Device)) error {
 	err := m.call(ctx, f, undo)
+	wait := ctx
+	if backend.IsBrief(ctx) && isFull(err) {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+	}
 	for pause := time.Millisecond; isFull(err) && pause < 100*time.Millisecond; pause *= 8 {
-		collectGarbage(ctx, pause)
-		if failed := m.returns.settle(ctx); failed != nil {
+		collectGarbage(wait, pause)
+		failed := m.returns.settle(wait)
+		switch {
+		case wait.Err() != nil && ctx.Err() == nil:
+			return err
+		case failed != nil:
 			return errors.Join(err, failed)
 		}
 		if ctx.Err() != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/backend"
@@ -104,11 +103,6 @@ func (s *stats) String() string {
 func newMemory(ctx context.Context, m *machine, arena []byte, shared any, budget ndarray.Budget, limit int64) (*memory, error) {
 	mem := &memory{held: &held{machine: m, room: m.arenaOf(shared), shared: shared}, budget: budget, limit: limit}
 	runtime.AddCleanup(mem, (*held).free, mem.held)
-	if ctx.Done() == nil { // as of NewSession: it waits for no memory that is given back only when a device has done its work
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Second)
-		defer cancel()
-	}
 	var done device.Event
 	err := m.withRoom(ctx, func(d device.Device) (err error) {
 		done, err = d.NewEvent(false)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -51,7 +52,7 @@ func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 	if a.key == nil {
 		a.key = new(byte)
 	}
-	return p.newSession(context.Background(), a.data, a)
+	return p.newSession(backend.Brief(), a.data, a)
 }
 
 // grow makes room for n bytes. Existing sessions are pointed at the new memory at their next run.

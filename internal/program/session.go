@@ -75,7 +75,7 @@ type loopState struct {
 }
 
 // NewSession allocates an arena and wires all headers and calls.
-func (p *Program) NewSession() (*Session, error) { return p.OpenSession(context.Background()) }
+func (p *Program) NewSession() (*Session, error) { return p.OpenSession(backend.Brief()) }
 
 // OpenSession is NewSession within a context, which ends the wait for a device.
 func (p *Program) OpenSession(ctx context.Context) (*Session, error) {
