@@ -40,7 +40,7 @@ func (p *prep) lstm(k *recurrent, mul gateProducts) ops.Kernel {
 }
 
 func (l *lstmCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
-	k.mul.hidden(c, d, 0, st.h, st.rec, st.threads)
+	k.mul.hidden(c, d, 0, st.h, st.rec, st)
 	n := k.hidden
 	k.eachRunning(c, st, func(b int) {
 		x := k.gateRow(st, d, b)
@@ -124,7 +124,7 @@ func prepareGRU(p *prep) (ops.Kernel, error) {
 
 func (g *gruCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 	n := k.hidden
-	k.mul.hidden(c, d, 0, st.h, st.rec, st.threads)
+	k.mul.hidden(c, d, 0, st.h, st.rec, st)
 	recRow := 2 * n
 	if g.linear {
 		recRow = 3 * n
@@ -149,7 +149,7 @@ func (g *gruCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 		}
 	}
 	if !g.linear {
-		k.mul.hidden(c, d, 1, st.tmp, st.rec, st.threads)
+		k.mul.hidden(c, d, 1, st.tmp, st.rec, st)
 	}
 	k.eachRunning(c, st, func(b int) {
 		x, h := k.gateRow(st, d, b), st.h[b*n:(b+1)*n]
@@ -180,7 +180,7 @@ func prepareRNN(p *prep) (ops.Kernel, error) {
 }
 
 func (rnnCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
-	k.mul.hidden(c, d, 0, st.h, st.rec, st.threads)
+	k.mul.hidden(c, d, 0, st.h, st.rec, st)
 	n := k.hidden
 	k.eachRunning(c, st, func(b int) {
 		h := st.h[b*n : (b+1)*n]

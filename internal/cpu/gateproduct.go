@@ -200,10 +200,10 @@ func (f *floatGates) addBias(dst, bias []float32, rows, n int) {
 	}
 }
 
-func (f *floatGates) hidden(c *ops.Call, d, part int, h, rec []float32, threads int) {
+func (f *floatGates) hidden(c *ops.Call, d, part int, h, rec []float32, st dirState) {
 	p, k := &f.parts[part], f.k
 	width := k.gates * k.hidden
-	args := gemm.GemmArgs{Done: c.Done(), A: h, C: rec}
+	args := gemm.GemmArgs{Done: c.Done(), A: h, C: rec, Backwards: st.odd}
 	n := (p.to - p.from) * k.hidden
 	switch {
 	case p.packed != nil:
@@ -228,5 +228,5 @@ func (f *floatGates) hidden(c *ops.Call, d, part int, h, rec []float32, threads 
 		return
 	}
 	// The sizes were checked when the product was prepared; it cannot fail.
-	_ = p.g.Run(args, c.Scratch[f.rwsAt+d*f.rws:][:f.rws], threads)
+	_ = p.g.Run(args, c.Scratch[f.rwsAt+d*f.rws:][:f.rws], st.threads)
 }

@@ -201,13 +201,13 @@ func (q *quantGates) input(c *ops.Call, gates []float32) error {
 	return nil
 }
 
-func (q *quantGates) hidden(c *ops.Call, d, _ int, h, rec []float32, threads int) {
+func (q *quantGates) hidden(c *ops.Call, d, _ int, h, rec []float32, st dirState) {
 	k := q.k
 	at, width := q.dirAt+d*q.dirBytes, k.gates*k.hidden
 	bytes := scratchOf[byte](c, at, len(h))
 	acc := scratchOf[int32](c, at+roundUp(len(h), lineBytes), k.batch*width)
 	scale, zero := quantizeByRange(bytes, h)
-	q.r.product(c, d, bytes, zero, acc, threads)
+	q.r.product(c, d, bytes, zero, acc, st.threads)
 	for b := range k.batch {
 		q.r.rescale(c, d, rec[b*width:][:width], acc[b*width:], scale, nil)
 	}

@@ -60,7 +60,7 @@ type gateProducts interface {
 	input(c *ops.Call, gates []float32) error
 	// hidden writes h·Rᵀ of direction d to rec [B, n]: of all gates, or of a part of
 	// them where the cell asks for parts.
-	hidden(c *ops.Call, d, part int, h, rec []float32, threads int)
+	hidden(c *ops.Call, d, part int, h, rec []float32, st dirState)
 }
 
 // cell computes one step.
@@ -76,6 +76,7 @@ type dirState struct {
 	gates          []float32 // all gates
 	at             []int32   // the present step of each sequence, -1 beyond its end
 	threads        int
+	odd            bool // every second step reads the weights from their end on, which is still in the first cache
 }
 
 // gateAct is an activation of a gate.
@@ -283,6 +284,7 @@ func (k *recurrent) tile(c *ops.Call, d, _ int) {
 	y := optF32(c.Out, 0)
 	for s := range k.seq {
 		k.locate(c, d, s, st.at)
+		st.odd = s&1 == 1
 		k.cell.step(c, k, d, st)
 		if s%k.lookSteps == k.lookSteps-1 && c.Ended() {
 			return

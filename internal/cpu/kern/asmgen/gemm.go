@@ -32,6 +32,12 @@ import (
 // Low tiles (h ≤ 3) have too few sums to hide the latency of the multiply-add, so
 // they keep several sets of sums for consecutive k and add them at the end.
 //
+// A tile of one row takes about as long as calling it, so the kernels of one row go on to
+// the next panels of b by themselves:
+//
+//	b ┌────┐ stepB ┌────┐        c ┌───────┐ stepC ┌───────┐
+//	  │ k  │──────▶│ k  │─▶ …      │ panel │──────▶│ panel │─▶ …
+//
 // The epilogue runs while the sums are still in registers: scale, add β·C, add
 // a bias per row or per column, add a residual, clamp; each stage behind a flag.
 
@@ -45,7 +51,8 @@ const (
 	flagAcc, flagAlpha, flagRow  = 1, 2, 4
 	flagCol, flagRes, flagClamp  = 8, 16, 32
 	flagTail                     = 64
-	ukPre                        = 104
+	ukPre, ukPanels              = 104, 112
+	ukStepB, ukStepC             = 120, 128
 
 	// Up to this height there are far kernels, which fetch b so many bytes ahead; higher tiles
 	// are not bound by reading it, and fetch what the next panel needs.
@@ -80,10 +87,19 @@ type tile struct {
 	far     bool
 	args    gp
 	acc     [][2]vec
+	several bool
+	b       gp // where the kernel goes on to other panels: the next row of b
+	off     gp // and where the present one begins in c, residual and column bias
 }
 
 func (g *gen) microKernel(name string, h, vectors int) {
-	t := &tile{gen: g, h: h, vectors: vectors, far: name == "ukFar", args: g.kernel(name, strconv.Itoa(h))}
+	t := &tile{gen: g, h: h, vectors: vectors, far: name == "ukFar", args: g.kernel(name, strconv.Itoa(h)), several: h == 1 && vectors == 2}
+	var left gp
+	if t.several {
+		t.b, left, t.off = t.field(t.args, ukB), t.field(t.args, ukPanels), t.GP64()
+		t.XORQ(t.off, t.off)
+		t.Label("panel")
+	}
 	sets := 1
 	switch {
 	case h == 1:
@@ -110,7 +126,29 @@ func (g *gen) microKernel(name string, h, vectors int) {
 			}
 		}
 	}
-	t.epilogue()
+	t.epilogue(left)
+}
+
+// nextPanel goes on to the next panel, if there is one.
+func (t *tile) nextPanel(left gp) {
+	if !t.several {
+		return
+	}
+	t.SUBQ(operand.I32(1), left)
+	t.JLE(operand.LabelRef("last"))
+	t.ADDQ(at(t.args, ukStepB), t.b)
+	t.ADDQ(at(t.args, ukStepC), t.off)
+	t.JMP(operand.LabelRef("panel"))
+	t.Label("last")
+}
+
+// columns is the address in a field, of what has a place for each column: that of the present panel.
+func (t *tile) columns(field int) gp {
+	p := t.field(t.args, field)
+	if t.several {
+		t.ADDQ(t.off, p)
+	}
+	return p
 }
 
 // zeros are the sums of a row.
@@ -142,7 +180,7 @@ func (t *tile) prefetchTile() {
 // rowsAt visits the rows of a tile in memory; ptr and ld are the fields of its address
 // and of the distance between rows.
 func (t *tile) rowsAt(ptr, ld int, row func(i int, p gp)) {
-	p, step := t.field(t.args, ptr), t.field(t.args, ld)
+	p, step := t.columns(ptr), t.field(t.args, ld)
 	for i := range t.h {
 		row(i, p)
 		if i+1 < t.h {
@@ -163,7 +201,11 @@ func (t *tile) vectorsAt(ptr, ld int, vector func(i, j int, p gp)) {
 // products is the loop over k, four steps a round. Each round also fetches a
 // few lines of the panel that will be needed next.
 func (t *tile) products(all [][][2]vec) {
-	a, b, ldb, k := t.field(t.args, ukA), t.field(t.args, ukB), t.field(t.args, ukLDB), t.field(t.args, ukK)
+	a, b := t.field(t.args, ukA), t.b
+	if !t.several {
+		b = t.field(t.args, ukB)
+	}
+	ldb, k := t.field(t.args, ukLDB), t.field(t.args, ukK)
 	pre := t.field(t.args, ukPre)
 	const unroll = 4
 	t.loop("k4", k, unroll, func() {
@@ -211,8 +253,7 @@ func (t *tile) step(acc [][2]vec, a gp, u int, b gp) {
 // biasCol adds a bias for each column, and leaves a tile with a tail to the code at tail.
 func (t *tile) biasCol(flags gp, add func(d, a vec, b any)) {
 	t.when(flags, flagCol, "col", func() {
-		p := t.field(t.args, ukBias)
-		b := t.row(p)
+		b := t.row(t.columns(ukBias))
 		t.each(func(i, j int) { add(t.acc[i][j], t.acc[i][j], b[j]) })
 	})
 	t.TESTQ(operand.I32(flagTail), flags)
@@ -220,7 +261,7 @@ func (t *tile) biasCol(flags gp, add func(d, a vec, b any)) {
 }
 
 // epilogue finishes the sums and stores the tile.
-func (t *tile) epilogue() {
+func (t *tile) epilogue(left gp) {
 	flags := t.field(t.args, ukFlags)
 	t.when(flags, flagAlpha, "alpha", func() {
 		alpha := t.to(t.VBROADCASTSS, at(t.args, ukAlpha))
@@ -232,6 +273,7 @@ func (t *tile) epilogue() {
 	t.when(flags, flagRes, "res", func() { t.addTile(ukRes, ukLDR, false, nil) })
 	t.when(flags, flagClamp, "clamp", t.clamp)
 	t.store(nil)
+	t.nextPanel(left)
 	t.ret()
 
 	t.Label("tail")
@@ -275,7 +317,7 @@ func (t *tile) tileMasks() *[2]mask {
 
 // addTile adds memory to the sums: β·C, or the residual.
 func (t *tile) addTile(ptr, ld int, scaled bool, m *[2]mask) {
-	p, step := t.field(t.args, ptr), t.field(t.args, ld)
+	p, step := t.columns(ptr), t.field(t.args, ld)
 	var beta vec
 	if scaled && (t.isa.zmm || m == nil) {
 		beta = t.to(t.VBROADCASTSS, at(t.args, ukBeta))

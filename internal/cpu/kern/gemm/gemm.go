@@ -55,6 +55,7 @@ type GemmArgs struct {
 	NBitsB           *NBits
 	Bias, Residual   []float32
 	Done             <-chan struct{} // when closed, the rest is left undone
+	Backwards        bool            // a hint for one row: B from its end on, which the cache still has where the last run read up to there
 }
 
 // Gemm is a prepared matrix product. It is immutable.

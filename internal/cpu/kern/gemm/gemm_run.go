@@ -54,7 +54,11 @@ func (g *Gemm) runAlone(a *GemmArgs, ws []byte) {
 		}
 		r.packing = false
 	}
+	last := g.tasks() - 1
 	for i := range g.tasks() {
+		if a.Backwards {
+			i = last - i
+		}
 		r.Run(i, 0)
 	}
 }
@@ -136,7 +140,7 @@ func (r *gemmRun) Run(i, worker int) {
 		r.dotTile(tn*g.tileN*g.t.Nr, min((tn+1)*g.tileN*g.t.Nr, g.s.N), [4]int{a, b, c, res})
 		return
 	}
-	w := Sweep{T: g.t, Rows: g.m, Cols: g.s.N, LoopRows: g.loopRows, Far: g.far}
+	w := Sweep{T: g.t, Rows: g.m, Cols: g.s.N, LoopRows: g.loopRows, Far: g.far, Backwards: r.args.Backwards}
 	w.U.Ldc, w.U.Ldr, w.U.Lo, w.U.Hi = 4*g.s.LDC, 4*g.s.LDR, g.lo, g.hi
 	w.P0, w.P1 = tm*g.tileM, min((tm+1)*g.tileM, g.m.P)
 	w.Q0, w.Q1 = tn*g.tileN, min((tn+1)*g.tileN, g.nPanels)

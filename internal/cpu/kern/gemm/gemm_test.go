@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -92,6 +93,13 @@ func runGemm(t *testing.T, s GemmSpec, off int) {
 	}
 	require.NoError(t, g.Run(run, ws, 2))
 	check(t)
+	if s.M == 1 {
+		there := slices.Clone(c)
+		copy(c, c0)
+		run.Backwards = true
+		require.NoError(t, g.Run(run, ws, 1))
+		require.Equal(t, there, c, "backwards")
+	}
 	tol := 1e-6 * math.Sqrt(float64(s.K)+1) * 4
 	for i := range s.M {
 		for j := range s.N {
@@ -116,6 +124,22 @@ func TestGemmShapes(t *testing.T) {
 		}
 		for k := 0; k <= 67; k++ {
 			runGemm(t, GemmSpec{M: 15, N: 33, K: k, Alpha: 1, TransB: k%2 == 0, TransA: k%3 == 0}, k%3)
+		}
+	})
+}
+
+// TestGemmOneRow has panels of whole and of less width, one and several tasks, and blocks of K.
+func TestGemmOneRow(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for i, e := range []simd.Epilogue{{}, {Bias: simd.BiasPerCol, Act: simd.Relu}, {Bias: simd.BiasPerRow, Residual: true}, {Bias: simd.BiasPerCol, Residual: true, Act: simd.Clip, P0: -1, P1: 1}} {
+			for _, n := range []int{1, 16, 17, 33, 64, 95, 300} {
+				for _, k := range []int{1, 6, 300} {
+					for _, s := range []GemmSpec{{ConstB: true, Shared: true}, {TransB: true, ConstB: true}, {Beta: 0.5}, {LDB: n + 3}} {
+						s.M, s.N, s.K, s.Alpha, s.Epilogue = 1, n, k, 1-0.5*float32(i%2), e
+						runGemm(t, s, i)
+					}
+				}
+			}
 		}
 	})
 }

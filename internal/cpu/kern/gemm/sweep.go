@@ -19,6 +19,7 @@ type Sweep struct {
 
 	P0, P1, Q0, Q1 int
 	LoopRows       bool // the inner loop runs over panels of A
+	Backwards      bool // of one row: from the last panel of B on
 	Far            bool // B is read from far away
 
 	A     unsafe.Pointer // panel p0 of the block
@@ -77,7 +78,11 @@ func (w *Sweep) Stages(e *simd.Epilogue, alpha, beta float32, clamp, first, last
 // Run multiplies one block of K into the tile.
 func (w *Sweep) Run(kc int) {
 	w.U.K = kc
-	row0, _ := w.Rows.Part(w.P0)
+	row0, h0 := w.Rows.Part(w.P0)
+	if w.P1-w.P0 == 1 && h0 == 1 && w.Ints == simd.FloatWords {
+		w.oneRow(row0, kc)
+		return
+	}
 	if w.LoopRows {
 		for q := w.Q0; q < w.Q1; q++ {
 			w.panelB(q)
@@ -98,6 +103,35 @@ func (w *Sweep) Run(kc int) {
 			w.fetch(w.U.A, 4*kc*h, q-w.Q0, p+1 < w.P1)
 			w.call(row, h, q)
 		}
+	}
+}
+
+// oneRow is Run of one row: the micro-kernel goes on to the next panel of B by itself.
+func (w *Sweep) oneRow(row, kc int) {
+	w.panelA(0, kc)
+	w.U.Pre = w.U.A // in the cache already
+	whole := min(w.Q1, w.Cols/w.T.Nr)
+	first, step := w.Q0, 1
+	if w.Backwards {
+		first, step = whole-1, -1
+		w.narrow(row, whole)
+	}
+	if n := whole - w.Q0; n > 0 {
+		w.panelB(first)
+		w.U.Panels, w.U.StepB, w.U.StepC = n, step*w.BStep-kc*w.BLD, step*4*w.T.Nr
+		w.call(row, 1, first)
+		w.U.Panels = 0
+	}
+	if !w.Backwards {
+		w.narrow(row, whole)
+	}
+}
+
+// narrow computes the last panel of B of one row, where that is narrower than the others.
+func (w *Sweep) narrow(row, q int) {
+	if q < w.Q1 {
+		w.panelB(q)
+		w.call(row, 1, q)
 	}
 }
 

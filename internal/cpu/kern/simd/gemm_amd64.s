@@ -5,7 +5,12 @@
 // func uk1AVX2(args *byte)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·uk1AVX2<>(SB), NOSPLIT, $0-8
-	MOVQ       args+0(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 8(AX), CX
+	MOVQ 112(AX), DX
+	XORQ BX, BX
+
+panel:
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -14,59 +19,59 @@ TEXT ·uk1AVX2<>(SB), NOSPLIT, $0-8
 	VXORPS     Y5, Y5, Y5
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	MOVQ       16(AX), CX
-	MOVQ       56(AX), DX
-	PREFETCHT0 (CX)
-	MOVQ       (AX), CX
-	MOVQ       8(AX), DX
-	MOVQ       48(AX), BX
-	MOVQ       40(AX), SI
-	MOVQ       104(AX), DI
+	MOVQ       16(AX), SI
+	ADDQ       BX, SI
+	MOVQ       56(AX), DI
+	PREFETCHT0 (SI)
+	MOVQ       (AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       40(AX), R8
+	MOVQ       104(AX), R9
 
 k4:
-	CMPQ         SI, $+4
+	CMPQ         R8, $+4
 	JLT          k4_end
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	VBROADCASTSS (SI), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	ADDQ         BX, DX
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	VBROADCASTSS 4(CX), Y10
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	VBROADCASTSS 4(SI), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	ADDQ         BX, DX
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	VBROADCASTSS 8(CX), Y10
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	VBROADCASTSS 8(SI), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	ADDQ         BX, DX
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	VBROADCASTSS 12(CX), Y10
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	VBROADCASTSS 12(SI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         BX, DX
-	ADDQ         $+16, CX
-	ADDQ         $+256, DI
-	SUBQ         $+4, SI
+	ADDQ         DI, CX
+	ADDQ         $+16, SI
+	ADDQ         $+256, R9
+	SUBQ         $+4, R8
 	JMP          k4
 
 k4_end:
 k1:
-	CMPQ         SI, $+1
+	CMPQ         R8, $+1
 	JLT          k1_end
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	VBROADCASTSS (SI), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	ADDQ         BX, DX
-	ADDQ         $+4, CX
-	SUBQ         $+1, SI
+	ADDQ         DI, CX
+	ADDQ         $+4, SI
+	SUBQ         $+1, R8
 	JMP          k1
 
 k1_end:
@@ -76,51 +81,54 @@ k1_end:
 	VADDPS       Y7, Y3, Y3
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
-	MOVQ         72(AX), CX
-	TESTQ        $+2, CX
+	MOVQ         72(AX), SI
+	TESTQ        $+2, SI
 	JZ           no_alpha
 	VBROADCASTSS 88(AX), Y2
 	VMULPS       Y2, Y0, Y0
 	VMULPS       Y2, Y1, Y1
 
 no_alpha:
-	TESTQ        $+4, CX
+	TESTQ        $+4, SI
 	JZ           no_row
-	MOVQ         24(AX), DX
-	VBROADCASTSS (DX), Y2
+	MOVQ         24(AX), DI
+	VBROADCASTSS (DI), Y2
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y2, Y1, Y1
 
 no_row:
-	TESTQ   $+8, CX
+	TESTQ   $+8, SI
 	JZ      no_col
-	MOVQ    24(AX), DX
-	VMOVUPS (DX), Y2
-	VMOVUPS 32(DX), Y3
+	MOVQ    24(AX), DI
+	ADDQ    BX, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
 
 no_col:
-	TESTQ        $+64, CX
+	TESTQ        $+64, SI
 	JNZ          tail
-	TESTQ        $+1, CX
+	TESTQ        $+1, SI
 	JZ           no_acc
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         16(AX), DI
+	ADDQ         BX, DI
+	MOVQ         56(AX), R8
 	VBROADCASTSS 92(AX), Y2
-	VFMADD231PS  (DX), Y2, Y0
-	VFMADD231PS  32(DX), Y2, Y1
+	VFMADD231PS  (DI), Y2, Y0
+	VFMADD231PS  32(DI), Y2, Y1
 
 no_acc:
-	TESTQ  $+16, CX
+	TESTQ  $+16, SI
 	JZ     no_res
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Y0, Y0
-	VADDPS 32(DX), Y1, Y1
+	MOVQ   32(AX), DI
+	ADDQ   BX, DI
+	MOVQ   64(AX), R8
+	VADDPS (DI), Y0, Y0
+	VADDPS 32(DI), Y1, Y1
 
 no_res:
-	TESTQ        $+32, CX
+	TESTQ        $+32, SI
 	JZ           no_clamp
 	VBROADCASTSS 96(AX), Y2
 	VBROADCASTSS 100(AX), Y3
@@ -130,53 +138,63 @@ no_res:
 	VMINPS       Y1, Y3, Y1
 
 no_clamp:
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), AX
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
+	MOVQ    16(AX), SI
+	ADDQ    BX, SI
+	MOVQ    56(AX), DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	SUBQ    $+1, DX
+	JLE     last
+	ADDQ    120(AX), CX
+	ADDQ    128(AX), BX
+	JMP     panel
+
+last:
 	VZEROUPPER
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $+8, SI
-	XORQ         DI, DI
-	MOVQ         DX, BX
-	SUBQ         SI, BX
-	CMOVQLT      DI, BX
-	CMPQ         DX, SI
-	CMOVQGT      SI, DX
-	LEAQ         tailmasks<>+0(SB), SI
+	MOVQ         80(AX), CX
+	MOVQ         $+8, DI
+	XORQ         R8, R8
+	MOVQ         CX, DX
+	SUBQ         DI, DX
+	CMOVQLT      R8, DX
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
+	LEAQ         tailmasks<>+0(SB), DI
+	MOVQ         $+8, R8
+	SUBQ         CX, R8
+	VMOVUPS      (DI)(R8*4), Y2
+	LEAQ         tailmasks<>+0(SB), CX
 	MOVQ         $+8, DI
 	SUBQ         DX, DI
-	VMOVUPS      (SI)(DI*4), Y2
-	LEAQ         tailmasks<>+0(SB), DX
-	MOVQ         $+8, SI
-	SUBQ         BX, SI
-	VMOVUPS      (DX)(SI*4), Y3
-	TESTQ        $+1, CX
+	VMOVUPS      (CX)(DI*4), Y3
+	TESTQ        $+1, SI
 	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VMASKMOVPS   (DX), Y2, Y4
+	MOVQ         16(AX), CX
+	ADDQ         BX, CX
+	MOVQ         56(AX), DX
+	VMASKMOVPS   (CX), Y2, Y4
 	VBROADCASTSS 92(AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VMASKMOVPS   32(DX), Y3, Y4
+	VMASKMOVPS   32(CX), Y3, Y4
 	VBROADCASTSS 92(AX), Y5
 	VFMADD231PS  Y5, Y4, Y1
 
 no_acct:
-	TESTQ      $+16, CX
+	TESTQ      $+16, SI
 	JZ         no_rest
-	MOVQ       32(AX), DX
-	MOVQ       64(AX), BX
-	VMASKMOVPS (DX), Y2, Y4
+	MOVQ       32(AX), CX
+	ADDQ       BX, CX
+	MOVQ       64(AX), DX
+	VMASKMOVPS (CX), Y2, Y4
 	VADDPS     Y4, Y0, Y0
-	VMASKMOVPS 32(DX), Y3, Y4
+	VMASKMOVPS 32(CX), Y3, Y4
 	VADDPS     Y4, Y1, Y1
 
 no_rest:
-	TESTQ        $+32, CX
+	TESTQ        $+32, SI
 	JZ           no_clampt
 	VBROADCASTSS 96(AX), Y4
 	VBROADCASTSS 100(AX), Y5
@@ -187,6 +205,7 @@ no_rest:
 
 no_clampt:
 	MOVQ       16(AX), CX
+	ADDQ       BX, CX
 	MOVQ       56(AX), AX
 	VMASKMOVPS Y0, Y2, (CX)
 	VMASKMOVPS Y1, Y3, 32(CX)
@@ -1997,7 +2016,12 @@ TEXT ·ukAVX2(SB), NOSPLIT, $0-16
 // func ukFar1AVX2(args *byte)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·ukFar1AVX2<>(SB), NOSPLIT, $0-8
-	MOVQ       args+0(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 8(AX), CX
+	MOVQ 112(AX), DX
+	XORQ BX, BX
+
+panel:
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -2006,64 +2030,64 @@ TEXT ·ukFar1AVX2<>(SB), NOSPLIT, $0-8
 	VXORPS     Y5, Y5, Y5
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	MOVQ       16(AX), CX
-	MOVQ       56(AX), DX
-	PREFETCHT0 (CX)
-	MOVQ       (AX), CX
-	MOVQ       8(AX), DX
-	MOVQ       48(AX), BX
-	MOVQ       40(AX), SI
-	MOVQ       104(AX), DI
+	MOVQ       16(AX), SI
+	ADDQ       BX, SI
+	MOVQ       56(AX), DI
+	PREFETCHT0 (SI)
+	MOVQ       (AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       40(AX), R8
+	MOVQ       104(AX), R9
 
 k4:
-	CMPQ         SI, $+4
+	CMPQ         R8, $+4
 	JLT          k4_end
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	PREFETCHT0   4096(DX)
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	PREFETCHT0   4096(CX)
+	VBROADCASTSS (SI), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	ADDQ         BX, DX
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	PREFETCHT0   4096(DX)
-	VBROADCASTSS 4(CX), Y10
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	PREFETCHT0   4096(CX)
+	VBROADCASTSS 4(SI), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	ADDQ         BX, DX
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	PREFETCHT0   4096(DX)
-	VBROADCASTSS 8(CX), Y10
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	PREFETCHT0   4096(CX)
+	VBROADCASTSS 8(SI), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	ADDQ         BX, DX
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	PREFETCHT0   4096(DX)
-	VBROADCASTSS 12(CX), Y10
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	PREFETCHT0   4096(CX)
+	VBROADCASTSS 12(SI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         BX, DX
-	ADDQ         $+16, CX
-	ADDQ         $+256, DI
-	SUBQ         $+4, SI
+	ADDQ         DI, CX
+	ADDQ         $+16, SI
+	ADDQ         $+256, R9
+	SUBQ         $+4, R8
 	JMP          k4
 
 k4_end:
 k1:
-	CMPQ         SI, $+1
+	CMPQ         R8, $+1
 	JLT          k1_end
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	PREFETCHT0   4096(DX)
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	PREFETCHT0   4096(CX)
+	VBROADCASTSS (SI), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	ADDQ         BX, DX
-	ADDQ         $+4, CX
-	SUBQ         $+1, SI
+	ADDQ         DI, CX
+	ADDQ         $+4, SI
+	SUBQ         $+1, R8
 	JMP          k1
 
 k1_end:
@@ -2073,51 +2097,54 @@ k1_end:
 	VADDPS       Y7, Y3, Y3
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
-	MOVQ         72(AX), CX
-	TESTQ        $+2, CX
+	MOVQ         72(AX), SI
+	TESTQ        $+2, SI
 	JZ           no_alpha
 	VBROADCASTSS 88(AX), Y2
 	VMULPS       Y2, Y0, Y0
 	VMULPS       Y2, Y1, Y1
 
 no_alpha:
-	TESTQ        $+4, CX
+	TESTQ        $+4, SI
 	JZ           no_row
-	MOVQ         24(AX), DX
-	VBROADCASTSS (DX), Y2
+	MOVQ         24(AX), DI
+	VBROADCASTSS (DI), Y2
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y2, Y1, Y1
 
 no_row:
-	TESTQ   $+8, CX
+	TESTQ   $+8, SI
 	JZ      no_col
-	MOVQ    24(AX), DX
-	VMOVUPS (DX), Y2
-	VMOVUPS 32(DX), Y3
+	MOVQ    24(AX), DI
+	ADDQ    BX, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
 
 no_col:
-	TESTQ        $+64, CX
+	TESTQ        $+64, SI
 	JNZ          tail
-	TESTQ        $+1, CX
+	TESTQ        $+1, SI
 	JZ           no_acc
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         16(AX), DI
+	ADDQ         BX, DI
+	MOVQ         56(AX), R8
 	VBROADCASTSS 92(AX), Y2
-	VFMADD231PS  (DX), Y2, Y0
-	VFMADD231PS  32(DX), Y2, Y1
+	VFMADD231PS  (DI), Y2, Y0
+	VFMADD231PS  32(DI), Y2, Y1
 
 no_acc:
-	TESTQ  $+16, CX
+	TESTQ  $+16, SI
 	JZ     no_res
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Y0, Y0
-	VADDPS 32(DX), Y1, Y1
+	MOVQ   32(AX), DI
+	ADDQ   BX, DI
+	MOVQ   64(AX), R8
+	VADDPS (DI), Y0, Y0
+	VADDPS 32(DI), Y1, Y1
 
 no_res:
-	TESTQ        $+32, CX
+	TESTQ        $+32, SI
 	JZ           no_clamp
 	VBROADCASTSS 96(AX), Y2
 	VBROADCASTSS 100(AX), Y3
@@ -2127,53 +2154,63 @@ no_res:
 	VMINPS       Y1, Y3, Y1
 
 no_clamp:
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), AX
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
+	MOVQ    16(AX), SI
+	ADDQ    BX, SI
+	MOVQ    56(AX), DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	SUBQ    $+1, DX
+	JLE     last
+	ADDQ    120(AX), CX
+	ADDQ    128(AX), BX
+	JMP     panel
+
+last:
 	VZEROUPPER
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $+8, SI
-	XORQ         DI, DI
-	MOVQ         DX, BX
-	SUBQ         SI, BX
-	CMOVQLT      DI, BX
-	CMPQ         DX, SI
-	CMOVQGT      SI, DX
-	LEAQ         tailmasks<>+0(SB), SI
+	MOVQ         80(AX), CX
+	MOVQ         $+8, DI
+	XORQ         R8, R8
+	MOVQ         CX, DX
+	SUBQ         DI, DX
+	CMOVQLT      R8, DX
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
+	LEAQ         tailmasks<>+0(SB), DI
+	MOVQ         $+8, R8
+	SUBQ         CX, R8
+	VMOVUPS      (DI)(R8*4), Y2
+	LEAQ         tailmasks<>+0(SB), CX
 	MOVQ         $+8, DI
 	SUBQ         DX, DI
-	VMOVUPS      (SI)(DI*4), Y2
-	LEAQ         tailmasks<>+0(SB), DX
-	MOVQ         $+8, SI
-	SUBQ         BX, SI
-	VMOVUPS      (DX)(SI*4), Y3
-	TESTQ        $+1, CX
+	VMOVUPS      (CX)(DI*4), Y3
+	TESTQ        $+1, SI
 	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VMASKMOVPS   (DX), Y2, Y4
+	MOVQ         16(AX), CX
+	ADDQ         BX, CX
+	MOVQ         56(AX), DX
+	VMASKMOVPS   (CX), Y2, Y4
 	VBROADCASTSS 92(AX), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VMASKMOVPS   32(DX), Y3, Y4
+	VMASKMOVPS   32(CX), Y3, Y4
 	VBROADCASTSS 92(AX), Y5
 	VFMADD231PS  Y5, Y4, Y1
 
 no_acct:
-	TESTQ      $+16, CX
+	TESTQ      $+16, SI
 	JZ         no_rest
-	MOVQ       32(AX), DX
-	MOVQ       64(AX), BX
-	VMASKMOVPS (DX), Y2, Y4
+	MOVQ       32(AX), CX
+	ADDQ       BX, CX
+	MOVQ       64(AX), DX
+	VMASKMOVPS (CX), Y2, Y4
 	VADDPS     Y4, Y0, Y0
-	VMASKMOVPS 32(DX), Y3, Y4
+	VMASKMOVPS 32(CX), Y3, Y4
 	VADDPS     Y4, Y1, Y1
 
 no_rest:
-	TESTQ        $+32, CX
+	TESTQ        $+32, SI
 	JZ           no_clampt
 	VBROADCASTSS 96(AX), Y4
 	VBROADCASTSS 100(AX), Y5
@@ -2184,6 +2221,7 @@ no_rest:
 
 no_clampt:
 	MOVQ       16(AX), CX
+	ADDQ       BX, CX
 	MOVQ       56(AX), AX
 	VMASKMOVPS Y0, Y2, (CX)
 	VMASKMOVPS Y1, Y3, 32(CX)
@@ -5477,7 +5515,12 @@ TEXT ·ukHalfAVX2(SB), NOSPLIT, $0-16
 // func uk1AVX512(args *byte)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·uk1AVX512<>(SB), NOSPLIT, $0-8
-	MOVQ       args+0(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 8(AX), CX
+	MOVQ 112(AX), DX
+	XORQ BX, BX
+
+panel:
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -5486,60 +5529,60 @@ TEXT ·uk1AVX512<>(SB), NOSPLIT, $0-8
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       16(AX), CX
-	MOVQ       56(AX), DX
-	PREFETCHT0 (CX)
-	PREFETCHT0 64(CX)
-	MOVQ       (AX), CX
-	MOVQ       8(AX), DX
-	MOVQ       48(AX), BX
-	MOVQ       40(AX), SI
-	MOVQ       104(AX), DI
+	MOVQ       16(AX), SI
+	ADDQ       BX, SI
+	MOVQ       56(AX), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	MOVQ       (AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       40(AX), R8
+	MOVQ       104(AX), R9
 
 k4:
-	CMPQ         SI, $+4
+	CMPQ         R8, $+4
 	JLT          k4_end
-	VMOVUPS      (DX), Z8
-	VMOVUPS      64(DX), Z9
-	VBROADCASTSS (CX), Z10
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	VBROADCASTSS (SI), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	ADDQ         BX, DX
-	VMOVUPS      (DX), Z8
-	VMOVUPS      64(DX), Z9
-	VBROADCASTSS 4(CX), Z10
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	VBROADCASTSS 4(SI), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	ADDQ         BX, DX
-	VMOVUPS      (DX), Z8
-	VMOVUPS      64(DX), Z9
-	VBROADCASTSS 8(CX), Z10
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	VBROADCASTSS 8(SI), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	ADDQ         BX, DX
-	VMOVUPS      (DX), Z8
-	VMOVUPS      64(DX), Z9
-	VBROADCASTSS 12(CX), Z10
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	VBROADCASTSS 12(SI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         BX, DX
-	ADDQ         $+16, CX
-	ADDQ         $+256, DI
-	SUBQ         $+4, SI
+	ADDQ         DI, CX
+	ADDQ         $+16, SI
+	ADDQ         $+256, R9
+	SUBQ         $+4, R8
 	JMP          k4
 
 k4_end:
 k1:
-	CMPQ         SI, $+1
+	CMPQ         R8, $+1
 	JLT          k1_end
-	VMOVUPS      (DX), Z8
-	VMOVUPS      64(DX), Z9
-	VBROADCASTSS (CX), Z10
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	VBROADCASTSS (SI), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	ADDQ         BX, DX
-	ADDQ         $+4, CX
-	SUBQ         $+1, SI
+	ADDQ         DI, CX
+	ADDQ         $+4, SI
+	SUBQ         $+1, R8
 	JMP          k1
 
 k1_end:
@@ -5549,92 +5592,105 @@ k1_end:
 	VADDPS       Z7, Z3, Z3
 	VADDPS       Z2, Z0, Z0
 	VADDPS       Z3, Z1, Z1
-	MOVQ         72(AX), CX
-	TESTQ        $+2, CX
+	MOVQ         72(AX), SI
+	TESTQ        $+2, SI
 	JZ           no_alpha
-	VBROADCASTSS 88(AX), Z2
-	VMULPS       Z2, Z0, Z0
-	VMULPS       Z2, Z1, Z1
+	VBROADCASTSS 88(AX), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
 
 no_alpha:
-	TESTQ        $+4, CX
+	TESTQ        $+4, SI
 	JZ           no_row
-	MOVQ         24(AX), DX
-	VBROADCASTSS (DX), Z2
-	VADDPS       Z2, Z0, Z0
-	VADDPS       Z2, Z1, Z1
+	MOVQ         24(AX), DI
+	VBROADCASTSS (DI), Z8
+	VADDPS       Z8, Z0, Z0
+	VADDPS       Z8, Z1, Z1
 
 no_row:
-	TESTQ   $+8, CX
+	TESTQ   $+8, SI
 	JZ      no_col
-	MOVQ    24(AX), DX
-	VMOVUPS (DX), Z2
-	VMOVUPS 64(DX), Z3
-	VADDPS  Z2, Z0, Z0
-	VADDPS  Z3, Z1, Z1
+	MOVQ    24(AX), DI
+	ADDQ    BX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z9, Z1, Z1
 
 no_col:
-	TESTQ        $+64, CX
+	TESTQ        $+64, SI
 	JNZ          tail
-	TESTQ        $+1, CX
+	TESTQ        $+1, SI
 	JZ           no_acc
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z2
-	VFMADD231PS  (DX), Z2, Z0
-	VFMADD231PS  64(DX), Z2, Z1
+	MOVQ         16(AX), DI
+	ADDQ         BX, DI
+	MOVQ         56(AX), R8
+	VBROADCASTSS 92(AX), Z8
+	VFMADD231PS  (DI), Z8, Z0
+	VFMADD231PS  64(DI), Z8, Z1
 
 no_acc:
-	TESTQ  $+16, CX
+	TESTQ  $+16, SI
 	JZ     no_res
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	MOVQ   32(AX), DI
+	ADDQ   BX, DI
+	MOVQ   64(AX), R8
+	VADDPS (DI), Z0, Z0
+	VADDPS 64(DI), Z1, Z1
 
 no_res:
-	TESTQ        $+32, CX
+	TESTQ        $+32, SI
 	JZ           no_clamp
-	VBROADCASTSS 96(AX), Z2
-	VBROADCASTSS 100(AX), Z3
-	VMAXPS       Z0, Z2, Z0
-	VMINPS       Z0, Z3, Z0
-	VMAXPS       Z1, Z2, Z1
-	VMINPS       Z1, Z3, Z1
+	VBROADCASTSS 96(AX), Z8
+	VBROADCASTSS 100(AX), Z9
+	VMAXPS       Z0, Z8, Z0
+	VMINPS       Z0, Z9, Z0
+	VMAXPS       Z1, Z8, Z1
+	VMINPS       Z1, Z9, Z1
 
 no_clamp:
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), AX
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	MOVQ    16(AX), SI
+	ADDQ    BX, SI
+	MOVQ    56(AX), DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	SUBQ    $+1, DX
+	JLE     last
+	ADDQ    120(AX), CX
+	ADDQ    128(AX), BX
+	JMP     panel
+
+last:
 	VZEROUPPER
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
+	MOVQ         80(AX), CX
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVW        DX, K1
+	SHRQ         $0x10, DX
+	KMOVW        DX, K2
+	TESTQ        $+1, SI
 	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         16(AX), CX
+	ADDQ         BX, CX
+	MOVQ         56(AX), DX
 	VBROADCASTSS 92(AX), Z2
-	VFMADD231PS  (DX), Z2, K1, Z0
-	VFMADD231PS  64(DX), Z2, K2, Z1
+	VFMADD231PS  (CX), Z2, K1, Z0
+	VFMADD231PS  64(CX), Z2, K2, Z1
 
 no_acct:
-	TESTQ  $+16, CX
+	TESTQ  $+16, SI
 	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
+	MOVQ   32(AX), CX
+	ADDQ   BX, CX
+	MOVQ   64(AX), DX
+	VADDPS (CX), Z0, K1, Z0
+	VADDPS 64(CX), Z1, K2, Z1
 
 no_rest:
-	TESTQ        $+32, CX
+	TESTQ        $+32, SI
 	JZ           no_clampt
 	VBROADCASTSS 96(AX), Z2
 	VBROADCASTSS 100(AX), Z3
@@ -5645,6 +5701,7 @@ no_rest:
 
 no_clampt:
 	MOVQ    16(AX), CX
+	ADDQ    BX, CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
@@ -12672,7 +12729,12 @@ TEXT ·ukAVX512(SB), NOSPLIT, $0-16
 // func ukFar1AVX512(args *byte)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·ukFar1AVX512<>(SB), NOSPLIT, $0-8
-	MOVQ       args+0(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 8(AX), CX
+	MOVQ 112(AX), DX
+	XORQ BX, BX
+
+panel:
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -12681,65 +12743,65 @@ TEXT ·ukFar1AVX512<>(SB), NOSPLIT, $0-8
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       16(AX), CX
-	MOVQ       56(AX), DX
-	PREFETCHT0 (CX)
-	PREFETCHT0 64(CX)
-	MOVQ       (AX), CX
-	MOVQ       8(AX), DX
-	MOVQ       48(AX), BX
-	MOVQ       40(AX), SI
-	MOVQ       104(AX), DI
+	MOVQ       16(AX), SI
+	ADDQ       BX, SI
+	MOVQ       56(AX), DI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	MOVQ       (AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       40(AX), R8
+	MOVQ       104(AX), R9
 
 k4:
-	CMPQ             SI, $+4
+	CMPQ             R8, $+4
 	JLT              k4_end
-	VMOVUPS          (DX), Z8
-	VMOVUPS          64(DX), Z9
-	PREFETCHT0       4096(DX)
-	PREFETCHT0       4160(DX)
-	VFMADD231PS.BCST (CX), Z8, Z0
-	VFMADD231PS.BCST (CX), Z9, Z1
-	ADDQ             BX, DX
-	VMOVUPS          (DX), Z8
-	VMOVUPS          64(DX), Z9
-	PREFETCHT0       4096(DX)
-	PREFETCHT0       4160(DX)
-	VFMADD231PS.BCST 4(CX), Z8, Z2
-	VFMADD231PS.BCST 4(CX), Z9, Z3
-	ADDQ             BX, DX
-	VMOVUPS          (DX), Z8
-	VMOVUPS          64(DX), Z9
-	PREFETCHT0       4096(DX)
-	PREFETCHT0       4160(DX)
-	VFMADD231PS.BCST 8(CX), Z8, Z4
-	VFMADD231PS.BCST 8(CX), Z9, Z5
-	ADDQ             BX, DX
-	VMOVUPS          (DX), Z8
-	VMOVUPS          64(DX), Z9
-	PREFETCHT0       4096(DX)
-	PREFETCHT0       4160(DX)
-	VFMADD231PS.BCST 12(CX), Z8, Z6
-	VFMADD231PS.BCST 12(CX), Z9, Z7
-	ADDQ             BX, DX
-	ADDQ             $+16, CX
-	ADDQ             $+256, DI
-	SUBQ             $+4, SI
+	VMOVUPS          (CX), Z8
+	VMOVUPS          64(CX), Z9
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4160(CX)
+	VFMADD231PS.BCST (SI), Z8, Z0
+	VFMADD231PS.BCST (SI), Z9, Z1
+	ADDQ             DI, CX
+	VMOVUPS          (CX), Z8
+	VMOVUPS          64(CX), Z9
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4160(CX)
+	VFMADD231PS.BCST 4(SI), Z8, Z2
+	VFMADD231PS.BCST 4(SI), Z9, Z3
+	ADDQ             DI, CX
+	VMOVUPS          (CX), Z8
+	VMOVUPS          64(CX), Z9
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4160(CX)
+	VFMADD231PS.BCST 8(SI), Z8, Z4
+	VFMADD231PS.BCST 8(SI), Z9, Z5
+	ADDQ             DI, CX
+	VMOVUPS          (CX), Z8
+	VMOVUPS          64(CX), Z9
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4160(CX)
+	VFMADD231PS.BCST 12(SI), Z8, Z6
+	VFMADD231PS.BCST 12(SI), Z9, Z7
+	ADDQ             DI, CX
+	ADDQ             $+16, SI
+	ADDQ             $+256, R9
+	SUBQ             $+4, R8
 	JMP              k4
 
 k4_end:
 k1:
-	CMPQ             SI, $+1
+	CMPQ             R8, $+1
 	JLT              k1_end
-	VMOVUPS          (DX), Z8
-	VMOVUPS          64(DX), Z9
-	PREFETCHT0       4096(DX)
-	PREFETCHT0       4160(DX)
-	VFMADD231PS.BCST (CX), Z8, Z0
-	VFMADD231PS.BCST (CX), Z9, Z1
-	ADDQ             BX, DX
-	ADDQ             $+4, CX
-	SUBQ             $+1, SI
+	VMOVUPS          (CX), Z8
+	VMOVUPS          64(CX), Z9
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4160(CX)
+	VFMADD231PS.BCST (SI), Z8, Z0
+	VFMADD231PS.BCST (SI), Z9, Z1
+	ADDQ             DI, CX
+	ADDQ             $+4, SI
+	SUBQ             $+1, R8
 	JMP              k1
 
 k1_end:
@@ -12749,92 +12811,105 @@ k1_end:
 	VADDPS       Z7, Z3, Z3
 	VADDPS       Z2, Z0, Z0
 	VADDPS       Z3, Z1, Z1
-	MOVQ         72(AX), CX
-	TESTQ        $+2, CX
+	MOVQ         72(AX), SI
+	TESTQ        $+2, SI
 	JZ           no_alpha
-	VBROADCASTSS 88(AX), Z2
-	VMULPS       Z2, Z0, Z0
-	VMULPS       Z2, Z1, Z1
+	VBROADCASTSS 88(AX), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
 
 no_alpha:
-	TESTQ        $+4, CX
+	TESTQ        $+4, SI
 	JZ           no_row
-	MOVQ         24(AX), DX
-	VBROADCASTSS (DX), Z2
-	VADDPS       Z2, Z0, Z0
-	VADDPS       Z2, Z1, Z1
+	MOVQ         24(AX), DI
+	VBROADCASTSS (DI), Z8
+	VADDPS       Z8, Z0, Z0
+	VADDPS       Z8, Z1, Z1
 
 no_row:
-	TESTQ   $+8, CX
+	TESTQ   $+8, SI
 	JZ      no_col
-	MOVQ    24(AX), DX
-	VMOVUPS (DX), Z2
-	VMOVUPS 64(DX), Z3
-	VADDPS  Z2, Z0, Z0
-	VADDPS  Z3, Z1, Z1
+	MOVQ    24(AX), DI
+	ADDQ    BX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z9, Z1, Z1
 
 no_col:
-	TESTQ        $+64, CX
+	TESTQ        $+64, SI
 	JNZ          tail
-	TESTQ        $+1, CX
+	TESTQ        $+1, SI
 	JZ           no_acc
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z2
-	VFMADD231PS  (DX), Z2, Z0
-	VFMADD231PS  64(DX), Z2, Z1
+	MOVQ         16(AX), DI
+	ADDQ         BX, DI
+	MOVQ         56(AX), R8
+	VBROADCASTSS 92(AX), Z8
+	VFMADD231PS  (DI), Z8, Z0
+	VFMADD231PS  64(DI), Z8, Z1
 
 no_acc:
-	TESTQ  $+16, CX
+	TESTQ  $+16, SI
 	JZ     no_res
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	MOVQ   32(AX), DI
+	ADDQ   BX, DI
+	MOVQ   64(AX), R8
+	VADDPS (DI), Z0, Z0
+	VADDPS 64(DI), Z1, Z1
 
 no_res:
-	TESTQ        $+32, CX
+	TESTQ        $+32, SI
 	JZ           no_clamp
-	VBROADCASTSS 96(AX), Z2
-	VBROADCASTSS 100(AX), Z3
-	VMAXPS       Z0, Z2, Z0
-	VMINPS       Z0, Z3, Z0
-	VMAXPS       Z1, Z2, Z1
-	VMINPS       Z1, Z3, Z1
+	VBROADCASTSS 96(AX), Z8
+	VBROADCASTSS 100(AX), Z9
+	VMAXPS       Z0, Z8, Z0
+	VMINPS       Z0, Z9, Z0
+	VMAXPS       Z1, Z8, Z1
+	VMINPS       Z1, Z9, Z1
 
 no_clamp:
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), AX
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	MOVQ    16(AX), SI
+	ADDQ    BX, SI
+	MOVQ    56(AX), DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	SUBQ    $+1, DX
+	JLE     last
+	ADDQ    120(AX), CX
+	ADDQ    128(AX), BX
+	JMP     panel
+
+last:
 	VZEROUPPER
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
+	MOVQ         80(AX), CX
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	KMOVW        DX, K1
+	SHRQ         $0x10, DX
+	KMOVW        DX, K2
+	TESTQ        $+1, SI
 	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         16(AX), CX
+	ADDQ         BX, CX
+	MOVQ         56(AX), DX
 	VBROADCASTSS 92(AX), Z2
-	VFMADD231PS  (DX), Z2, K1, Z0
-	VFMADD231PS  64(DX), Z2, K2, Z1
+	VFMADD231PS  (CX), Z2, K1, Z0
+	VFMADD231PS  64(CX), Z2, K2, Z1
 
 no_acct:
-	TESTQ  $+16, CX
+	TESTQ  $+16, SI
 	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
+	MOVQ   32(AX), CX
+	ADDQ   BX, CX
+	MOVQ   64(AX), DX
+	VADDPS (CX), Z0, K1, Z0
+	VADDPS 64(CX), Z1, K2, Z1
 
 no_rest:
-	TESTQ        $+32, CX
+	TESTQ        $+32, SI
 	JZ           no_clampt
 	VBROADCASTSS 96(AX), Z2
 	VBROADCASTSS 100(AX), Z3
@@ -12845,6 +12920,7 @@ no_rest:
 
 no_clampt:
 	MOVQ    16(AX), CX
+	ADDQ    BX, CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)

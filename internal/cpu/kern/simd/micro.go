@@ -22,6 +22,9 @@ type UkArgs struct {
 	Alpha, Beta, Lo, Hi float32
 
 	Pre unsafe.Pointer // memory to prefetch, one cache line for each k
+
+	// Panels of B for a kernel of one row, 0 like 1: from the end of one to the next, and between their columns, in bytes.
+	Panels, StepB, StepC int
 }
 
 // Flags of a micro-kernel call: which stages of the epilogue run.
@@ -41,8 +44,29 @@ const farRows = 8
 
 const genericMR, genericNR = 4, 4
 
+// panel is the arguments of panel i alone.
+func (u *UkArgs) panel(i int) UkArgs {
+	v := *u
+	v.B, v.C = unsafe.Add(u.B, i*(u.K*u.Ldb+u.StepB)), unsafe.Add(u.C, i*u.StepC)
+	if u.Flags&UkCol != 0 {
+		v.Bias = unsafe.Add(u.Bias, i*u.StepC)
+	}
+	if u.Flags&UkRes != 0 {
+		v.Res = unsafe.Add(u.Res, i*u.StepC)
+	}
+	return v
+}
+
 // microGeneric is the micro-kernel in plain Go.
 func microGeneric(h int, u *UkArgs) {
+	for i := range max(u.Panels, 1) {
+		v := u.panel(i)
+		panelGeneric(h, &v)
+	}
+}
+
+// panelGeneric is microGeneric of one panel.
+func panelGeneric(h int, u *UkArgs) {
 	if h == genericMR {
 		microGeneric4(u)
 		return
