@@ -41,6 +41,20 @@ func (g *gen) repeatEach() {
 	g.fn("rRepeatEach", "(dst, src *float32, n, times int)", "writes each of n numbers so many times.")
 	dst, src, n, times := g.arg("dst"), g.arg("src"), g.arg("n"), g.arg("times")
 	rest := g.GP64()
+	g.CMPQ(times, operand.I32(g.isa.w))
+	g.JNE(operand.LabelRef("other"))
+	for i, u := range []int{4, 1} {
+		g.loop([]string{"vectors", "vector"}[i], n, u, func() {
+			for j := range u {
+				v := g.v()
+				g.VBROADCASTSS(at(src, 4*j), v)
+				g.st(v, at(dst, j*g.bytes()))
+			}
+			g.advance(4*u, src)
+			g.advance(u*g.bytes(), dst)
+		})
+	}
+	g.Label("other") // of a vector each, none are left
 	g.MOVQ(times, rest)
 	g.ANDQ(operand.I32(g.isa.w-1), rest)
 	m := g.tailOf(rest)

@@ -1424,10 +1424,42 @@ done:
 // func rRepeatEachAVX2(dst *float32, src *float32, n int, times int)
 // Requires: AVX
 TEXT ·rRepeatEachAVX2(SB), NOSPLIT, $0-32
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    n+16(FP), DX
-	MOVQ    times+24(FP), BX
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ times+24(FP), BX
+	CMPQ BX, $+8
+	JNE  other
+
+vectors:
+	CMPQ         DX, $+4
+	JLT          vectors_end
+	VBROADCASTSS (CX), Y0
+	VMOVUPS      Y0, (AX)
+	VBROADCASTSS 4(CX), Y0
+	VMOVUPS      Y0, 32(AX)
+	VBROADCASTSS 8(CX), Y0
+	VMOVUPS      Y0, 64(AX)
+	VBROADCASTSS 12(CX), Y0
+	VMOVUPS      Y0, 96(AX)
+	ADDQ         $+16, CX
+	ADDQ         $+128, AX
+	SUBQ         $+4, DX
+	JMP          vectors
+
+vectors_end:
+vector:
+	CMPQ         DX, $+1
+	JLT          vector_end
+	VBROADCASTSS (CX), Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         $+4, CX
+	ADDQ         $+32, AX
+	SUBQ         $+1, DX
+	JMP          vector
+
+vector_end:
+other:
 	MOVQ    BX, SI
 	ANDQ    $+7, SI
 	LEAQ    tailmasks<>+0(SB), DI
@@ -2854,10 +2886,42 @@ done:
 // func rRepeatEachAVX512(dst *float32, src *float32, n int, times int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·rRepeatEachAVX512(SB), NOSPLIT, $0-32
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+8(FP), CX
-	MOVQ  n+16(FP), DX
-	MOVQ  times+24(FP), BX
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ times+24(FP), BX
+	CMPQ BX, $+16
+	JNE  other
+
+vectors:
+	CMPQ         DX, $+4
+	JLT          vectors_end
+	VBROADCASTSS (CX), Z0
+	VMOVUPS      Z0, (AX)
+	VBROADCASTSS 4(CX), Z0
+	VMOVUPS      Z0, 64(AX)
+	VBROADCASTSS 8(CX), Z0
+	VMOVUPS      Z0, 128(AX)
+	VBROADCASTSS 12(CX), Z0
+	VMOVUPS      Z0, 192(AX)
+	ADDQ         $+16, CX
+	ADDQ         $+256, AX
+	SUBQ         $+4, DX
+	JMP          vectors
+
+vectors_end:
+vector:
+	CMPQ         DX, $+1
+	JLT          vector_end
+	VBROADCASTSS (CX), Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         $+4, CX
+	ADDQ         $+64, AX
+	SUBQ         $+1, DX
+	JMP          vector
+
+vector_end:
+other:
 	MOVQ  BX, SI
 	ANDQ  $+15, SI
 	MOVQ  $-1, DI

@@ -127,7 +127,7 @@ func (s *spreadJob) operand(x []float32, k Spread, r int) (v []float32, scalar f
 }
 
 // patterns keeps buffers for operands that are written out.
-var patterns machine.FreeList[[512]float32]
+var patterns machine.FreeList[[1024]float32]
 
 // repeat handles short rows: as many of them as fit a buffer become one, for which an operand
 // that is a row or a column is written out. It reports false where an operand is one number.
@@ -150,7 +150,7 @@ func (s *spreadJob) repeat() bool {
 type written struct {
 	x      []float32
 	k      Spread
-	buffer *[512]float32 // nil where the operand is there in full
+	buffer *[1024]float32 // nil where the operand is there in full
 }
 
 // written begins to write an operand out: a row as often as it fits the buffer.
@@ -161,8 +161,9 @@ func (s *spreadJob) written(x []float32, k Spread) written {
 	}
 	w.buffer = patterns.Get()
 	if k == Row {
-		for i := 0; i+s.cols <= len(w.buffer); i += s.cols {
-			copy(w.buffer[i:], x)
+		all := w.buffer[:min(s.rows*s.cols, len(w.buffer))]
+		for n := copy(all, x); n < len(all); n *= 2 {
+			copy(all[n:], all[:n])
 		}
 	}
 	return w
