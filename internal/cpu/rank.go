@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -46,6 +47,7 @@ type argExtreme[T number] struct {
 	lines
 	largest, last bool
 	strips, ws    int
+	extreme       func(x []T, largest, last bool) (T, int) // of a piece of a line
 }
 
 const argStrip = 256
@@ -61,12 +63,12 @@ func prepareArg(largest bool) func(*prep) (ops.Kernel, error) {
 			ws = p.workspace(p.threads * argStrip * 8)
 		}
 		t := byNumber(x.dt,
-			func() tiler { return &argExtreme[float32]{l, largest, last, strips, ws} },
-			func() tiler { return &argExtreme[float64]{l, largest, last, strips, ws} },
-			func() tiler { return &argExtreme[int64]{l, largest, last, strips, ws} },
-			func() tiler { return &argExtreme[int32]{l, largest, last, strips, ws} },
-			func() tiler { return &argExtreme[int8]{l, largest, last, strips, ws} },
-			func() tiler { return &argExtreme[uint8]{l, largest, last, strips, ws} })
+			func() tiler { return &argExtreme[float32]{l, largest, last, strips, ws, vec.ExtremeF32} },
+			func() tiler { return &argExtreme[float64]{l, largest, last, strips, ws, vec.Extreme[float64]} },
+			func() tiler { return &argExtreme[int64]{l, largest, last, strips, ws, vec.Extreme[int64]} },
+			func() tiler { return &argExtreme[int32]{l, largest, last, strips, ws, vec.Extreme[int32]} },
+			func() tiler { return &argExtreme[int8]{l, largest, last, strips, ws, vec.Extreme[int8]} },
+			func() tiler { return &argExtreme[uint8]{l, largest, last, strips, ws, vec.Extreme[uint8]} })
 		if t == nil {
 			return nil, nil
 		}
@@ -93,7 +95,7 @@ func (k *argExtreme[T]) tile(c *ops.Call, i, worker int) {
 			return
 		}
 		for j, v := range x[base+r*k.inner:][:n] {
-			if k.better(v, best[j]) {
+			if vec.IsBetter(v, best[j], k.largest, k.last) {
 				best[j], at[j] = v, int64(r)
 			}
 		}
@@ -102,30 +104,16 @@ func (k *argExtreme[T]) tile(c *ops.Call, i, worker int) {
 
 func (k *argExtreme[T]) row(c *ops.Call, x []T) int {
 	best, at := x[0], 0
-	for lo := 1; lo < len(x); lo += lookStep {
-		if lo > 1 && c.Ended() {
+	for lo := 0; lo < len(x); lo += lookStep {
+		if lo > 0 && c.Ended() {
 			break
 		}
-		for i, v := range x[lo:min(lo+lookStep, len(x))] {
-			if k.better(v, best) {
-				best, at = v, lo+i
-			}
+		v, i := k.extreme(x[lo:min(lo+lookStep, len(x))], k.largest, k.last)
+		if lo == 0 || vec.IsBetter(v, best, k.largest, k.last) {
+			best, at = v, lo+i
 		}
 	}
 	return at
-}
-
-// better reports that v takes the place of best, which came before it.
-func (k *argExtreme[T]) better(v, best T) bool {
-	switch {
-	case v != v:
-		return best == best || k.last
-	case best != best:
-		return false
-	case v == best:
-		return k.last
-	}
-	return (v > best) == k.largest
 }
 
 // cumSum adds up along an axis. With inner lines, a whole row of them is added at

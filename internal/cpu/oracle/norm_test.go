@@ -145,13 +145,15 @@ func TestRank(t *testing.T) {
 	for _, dt := range []ndarray.DType{ndarray.Float32, ndarray.Float64, ndarray.Int64, ndarray.Int32, ndarray.Int8, ndarray.Uint8} {
 		for _, a := range []int64{0, 1, -1} {
 			x := tensor(dt, 5, 7, 300).between(0, 9)
-			small := tensor(dt, 5, 7, 6)
+			small, long := tensor(dt, 5, 7, 6), tensor(dt, 3, 5, 130)
 			if dt.IsFloat() {
-				small = small.odd()
+				small, long = small.odd(), long.odd()
 			}
 			runCases(t, []opCase{
 				{op: "ArgMax", in: []arg{x}, attrs: axis(a)},
 				{op: "ArgMin", in: []arg{small}, attrs: axis(a, ssa.IntAttr("keepdims", 0))},
+				{op: "ArgMax", in: []arg{long}, attrs: axis(a)},
+				{op: "ArgMin", in: []arg{long}, attrs: axis(a, ssa.IntAttr("select_last_index", 1))},
 				{op: "ArgMax", in: []arg{small}, attrs: axis(a, ssa.IntAttr("select_last_index", 1))},
 				{op: "TopK", in: []arg{x, ints(3)}, outs: 2, attrs: axis(a)},
 				{op: "TopK", in: []arg{small, ints(5)}, outs: 2, attrs: axis(a, ssa.IntAttr("largest", 0))},

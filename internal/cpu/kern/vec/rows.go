@@ -1,6 +1,7 @@
 package vec
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -12,6 +13,48 @@ import (
 // Sum returns Σx. Sum and Dot add in float32, in 32 to 64
 // interleaved partial sums whose order depends on the length only.
 func Sum(x []float32) float32 { return simd.Active().Sum(machine.F32p(x, 0), len(x)) }
+
+// Extreme is the largest or smallest number of a row, and the position of the first or of the last that equals it; NaN
+// where the row has one.
+func Extreme[T cmp.Ordered](x []T, largest, last bool) (v T, at int) {
+	v = x[0]
+	for i, u := range x {
+		if IsBetter(u, v, largest, last) {
+			v, at = u, i
+		}
+	}
+	return v, at
+}
+
+// IsBetter reports that v takes the place of best, which came before it, as the extreme of a row.
+func IsBetter[T cmp.Ordered](v, best T, largest, last bool) bool {
+	switch {
+	case v != v:
+		return best == best || last
+	case best != best:
+		return false
+	case v == best:
+		return last
+	}
+	return (v > best) == largest
+}
+
+// ExtremeF32 is Extreme by vectors: the number, then its place.
+func ExtremeF32(x []float32, largest, last bool) (v float32, at int) {
+	f := simd.Active().Min
+	if largest {
+		f = simd.Active().Max
+	}
+	v = f(machine.F32p(x, 0), len(x))
+	for i, u := range x {
+		if u == v || u != u && v != v {
+			if at = i; !last {
+				break
+			}
+		}
+	}
+	return v, at
+}
 
 // MaxOf returns the largest element, NaN if there is one, −∞ for none.
 func MaxOf(x []float32) float32 { return simd.Active().Max(machine.F32p(x, 0), len(x)) }
