@@ -252,12 +252,17 @@ func (t *tile) step(acc [][2]vec, a gp, u int, b gp) {
 
 // biasCol adds a bias for each column, and leaves a tile with a tail to the code at tail.
 func (t *tile) biasCol(flags gp, add func(d, a vec, b any)) {
-	t.when(flags, flagCol, "col", func() {
-		b := t.row(t.columns(ukBias))
-		t.each(func(i, j int) { add(t.acc[i][j], t.acc[i][j], b[j]) })
-	})
+	t.when(flags, flagCol, "col", t.addCol(add))
 	t.TESTQ(operand.I32(flagTail), flags)
 	t.JNZ(operand.LabelRef("tail"))
+}
+
+// addCol adds the bias of the columns.
+func (t *tile) addCol(add func(d, a vec, b any)) func() {
+	return func() {
+		b := t.row(t.columns(ukBias))
+		t.each(func(i, j int) { add(t.acc[i][j], t.acc[i][j], b[j]) })
+	}
 }
 
 // epilogue finishes the sums and stores the tile.
@@ -268,6 +273,10 @@ func (t *tile) epilogue(left gp) {
 		t.each(func(i, j int) { t.mul(t.acc[i][j], t.acc[i][j], alpha) })
 	})
 	t.when(flags, flagRow, "row", t.biasRow)
+	if t.isa.zmm {
+		t.masked(flags, left)
+		return
+	}
 	t.biasCol(flags, t.add)
 	t.when(flags, flagAcc, "acc", func() { t.addTile(ukC, ukLDC, true, nil) })
 	t.when(flags, flagRes, "res", func() { t.addTile(ukRes, ukLDR, false, nil) })
@@ -282,6 +291,28 @@ func (t *tile) epilogue(left gp) {
 	t.when(flags, flagRes, "rest", func() { t.addTile(ukRes, ukLDR, false, m) })
 	t.when(flags, flagClamp, "clampt", t.clamp)
 	t.store(m)
+	t.ret()
+}
+
+// masked is the rest of the epilogue where masks have registers of their own: whole tiles have masks of all lanes, which
+// saves the code for those, but the stores.
+func (t *tile) masked(flags, left gp) {
+	t.when(flags, flagCol, "col", t.addCol(t.add))
+	cols, all := t.field(t.args, ukCols), t.GP64()
+	t.MOVQ(operand.I32(2*t.isa.w), all)
+	t.TESTQ(operand.I32(flagTail), flags)
+	t.CMOVQEQ(all, cols)
+	m := t.pairMasks(cols)
+	t.when(flags, flagAcc, "acc", func() { t.addTile(ukC, ukLDC, true, &m) })
+	t.when(flags, flagRes, "res", func() { t.addTile(ukRes, ukLDR, false, &m) })
+	t.when(flags, flagClamp, "clamp", t.clamp)
+	t.TESTQ(operand.I32(flagTail), flags)
+	t.JNZ(operand.LabelRef("tail"))
+	t.store(nil)
+	t.nextPanel(left)
+	t.ret()
+	t.Label("tail")
+	t.store(&m)
 	t.ret()
 }
 

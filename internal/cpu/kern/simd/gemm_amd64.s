@@ -5513,7 +5513,7 @@ TEXT ·ukHalfAVX2(SB), NOSPLIT, $0-16
 	JMP  (CX)(AX*8)
 
 // func uk1AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk1AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ args+0(FP), AX
 	MOVQ 8(AX), CX
@@ -5618,16 +5618,23 @@ no_row:
 	VADDPS  Z9, Z1, Z1
 
 no_col:
+	MOVQ         80(AX), DI
+	MOVQ         $+32, R8
 	TESTQ        $+64, SI
-	JNZ          tail
+	CMOVQEQ      R8, DI
+	MOVQ         $-1, R8
+	BZHIQ        DI, R8, R8
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
 	TESTQ        $+1, SI
 	JZ           no_acc
 	MOVQ         16(AX), DI
 	ADDQ         BX, DI
 	MOVQ         56(AX), R8
 	VBROADCASTSS 92(AX), Z8
-	VFMADD231PS  (DI), Z8, Z0
-	VFMADD231PS  64(DI), Z8, Z1
+	VFMADD231PS  (DI), Z8, K1, Z0
+	VFMADD231PS  64(DI), Z8, K2, Z1
 
 no_acc:
 	TESTQ  $+16, SI
@@ -5635,8 +5642,8 @@ no_acc:
 	MOVQ   32(AX), DI
 	ADDQ   BX, DI
 	MOVQ   64(AX), R8
-	VADDPS (DI), Z0, Z0
-	VADDPS 64(DI), Z1, Z1
+	VADDPS (DI), Z0, K1, Z0
+	VADDPS 64(DI), Z1, K2, Z1
 
 no_res:
 	TESTQ        $+32, SI
@@ -5649,6 +5656,8 @@ no_res:
 	VMINPS       Z1, Z9, Z1
 
 no_clamp:
+	TESTQ   $+64, SI
+	JNZ     tail
 	MOVQ    16(AX), SI
 	ADDQ    BX, SI
 	MOVQ    56(AX), DI
@@ -5665,41 +5674,6 @@ last:
 	RET
 
 tail:
-	MOVQ         80(AX), CX
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVW        DX, K1
-	SHRQ         $0x10, DX
-	KMOVW        DX, K2
-	TESTQ        $+1, SI
-	JZ           no_acct
-	MOVQ         16(AX), CX
-	ADDQ         BX, CX
-	MOVQ         56(AX), DX
-	VBROADCASTSS 92(AX), Z2
-	VFMADD231PS  (CX), Z2, K1, Z0
-	VFMADD231PS  64(CX), Z2, K2, Z1
-
-no_acct:
-	TESTQ  $+16, SI
-	JZ     no_rest
-	MOVQ   32(AX), CX
-	ADDQ   BX, CX
-	MOVQ   64(AX), DX
-	VADDPS (CX), Z0, K1, Z0
-	VADDPS 64(CX), Z1, K2, Z1
-
-no_rest:
-	TESTQ        $+32, SI
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z2
-	VBROADCASTSS 100(AX), Z3
-	VMAXPS       Z0, Z2, Z0
-	VMINPS       Z0, Z3, Z0
-	VMAXPS       Z1, Z2, Z1
-	VMINPS       Z1, Z3, Z1
-
-no_clampt:
 	MOVQ    16(AX), CX
 	ADDQ    BX, CX
 	MOVQ    56(AX), AX
@@ -5709,7 +5683,7 @@ no_clampt:
 	RET
 
 // func uk2AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk2AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -5831,29 +5805,36 @@ no_row:
 	VADDPS  Z5, Z3, Z3
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z4
-	VFMADD231PS  (DX), Z4, Z0
-	VFMADD231PS  64(DX), Z4, Z1
+	VFMADD231PS  (DX), Z4, K1, Z0
+	VFMADD231PS  64(DX), Z4, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, Z2
-	VFMADD231PS  64(DX), Z4, Z3
+	VFMADD231PS  (DX), Z4, K1, Z2
+	VFMADD231PS  64(DX), Z4, K2, Z3
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 
 no_res:
 	TESTQ        $+32, CX
@@ -5870,6 +5851,8 @@ no_res:
 	VMINPS       Z3, Z5, Z3
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -5881,49 +5864,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z4
-	VFMADD231PS  (DX), Z4, K1, Z0
-	VFMADD231PS  64(DX), Z4, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, K1, Z2
-	VFMADD231PS  64(DX), Z4, K2, Z3
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z4
-	VBROADCASTSS 100(AX), Z5
-	VMAXPS       Z0, Z4, Z0
-	VMINPS       Z0, Z5, Z0
-	VMAXPS       Z1, Z4, Z1
-	VMINPS       Z1, Z5, Z1
-	VMAXPS       Z2, Z4, Z2
-	VMINPS       Z2, Z5, Z2
-	VMAXPS       Z3, Z4, Z3
-	VMINPS       Z3, Z5, Z3
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -5935,7 +5875,7 @@ no_clampt:
 	RET
 
 // func uk3AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk3AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -6088,35 +6028,42 @@ no_row:
 	VADDPS  Z7, Z5, Z5
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z6
-	VFMADD231PS  (DX), Z6, Z0
-	VFMADD231PS  64(DX), Z6, Z1
+	VFMADD231PS  (DX), Z6, K1, Z0
+	VFMADD231PS  64(DX), Z6, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, Z2
-	VFMADD231PS  64(DX), Z6, Z3
+	VFMADD231PS  (DX), Z6, K1, Z2
+	VFMADD231PS  64(DX), Z6, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, Z4
-	VFMADD231PS  64(DX), Z6, Z5
+	VFMADD231PS  (DX), Z6, K1, Z4
+	VFMADD231PS  64(DX), Z6, K2, Z5
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 
 no_res:
 	TESTQ        $+32, CX
@@ -6137,6 +6084,8 @@ no_res:
 	VMINPS       Z5, Z7, Z5
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -6151,59 +6100,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z6
-	VFMADD231PS  (DX), Z6, K1, Z0
-	VFMADD231PS  64(DX), Z6, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, K1, Z2
-	VFMADD231PS  64(DX), Z6, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, K1, Z4
-	VFMADD231PS  64(DX), Z6, K2, Z5
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z6
-	VBROADCASTSS 100(AX), Z7
-	VMAXPS       Z0, Z6, Z0
-	VMINPS       Z0, Z7, Z0
-	VMAXPS       Z1, Z6, Z1
-	VMINPS       Z1, Z7, Z1
-	VMAXPS       Z2, Z6, Z2
-	VMINPS       Z2, Z7, Z2
-	VMAXPS       Z3, Z6, Z3
-	VMINPS       Z3, Z7, Z3
-	VMAXPS       Z4, Z6, Z4
-	VMINPS       Z4, Z7, Z4
-	VMAXPS       Z5, Z6, Z5
-	VMINPS       Z5, Z7, Z5
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -6218,7 +6114,7 @@ no_clampt:
 	RET
 
 // func uk4AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk4AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -6386,41 +6282,48 @@ no_row:
 	VADDPS  Z9, Z7, Z7
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z8
-	VFMADD231PS  (DX), Z8, Z0
-	VFMADD231PS  64(DX), Z8, Z1
+	VFMADD231PS  (DX), Z8, K1, Z0
+	VFMADD231PS  64(DX), Z8, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z2
-	VFMADD231PS  64(DX), Z8, Z3
+	VFMADD231PS  (DX), Z8, K1, Z2
+	VFMADD231PS  64(DX), Z8, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z4
-	VFMADD231PS  64(DX), Z8, Z5
+	VFMADD231PS  (DX), Z8, K1, Z4
+	VFMADD231PS  64(DX), Z8, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z6
-	VFMADD231PS  64(DX), Z8, Z7
+	VFMADD231PS  (DX), Z8, K1, Z6
+	VFMADD231PS  64(DX), Z8, K2, Z7
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 
 no_res:
 	TESTQ        $+32, CX
@@ -6445,6 +6348,8 @@ no_res:
 	VMINPS       Z7, Z9, Z7
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -6462,69 +6367,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z8
-	VFMADD231PS  (DX), Z8, K1, Z0
-	VFMADD231PS  64(DX), Z8, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z2
-	VFMADD231PS  64(DX), Z8, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z4
-	VFMADD231PS  64(DX), Z8, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z6
-	VFMADD231PS  64(DX), Z8, K2, Z7
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z8
-	VBROADCASTSS 100(AX), Z9
-	VMAXPS       Z0, Z8, Z0
-	VMINPS       Z0, Z9, Z0
-	VMAXPS       Z1, Z8, Z1
-	VMINPS       Z1, Z9, Z1
-	VMAXPS       Z2, Z8, Z2
-	VMINPS       Z2, Z9, Z2
-	VMAXPS       Z3, Z8, Z3
-	VMINPS       Z3, Z9, Z3
-	VMAXPS       Z4, Z8, Z4
-	VMINPS       Z4, Z9, Z4
-	VMAXPS       Z5, Z8, Z5
-	VMINPS       Z5, Z9, Z5
-	VMAXPS       Z6, Z8, Z6
-	VMINPS       Z6, Z9, Z6
-	VMAXPS       Z7, Z8, Z7
-	VMINPS       Z7, Z9, Z7
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -6542,7 +6384,7 @@ no_clampt:
 	RET
 
 // func uk5AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk5AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -6737,47 +6579,54 @@ no_row:
 	VADDPS  Z11, Z9, Z9
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z10
-	VFMADD231PS  (DX), Z10, Z0
-	VFMADD231PS  64(DX), Z10, Z1
+	VFMADD231PS  (DX), Z10, K1, Z0
+	VFMADD231PS  64(DX), Z10, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z2
-	VFMADD231PS  64(DX), Z10, Z3
+	VFMADD231PS  (DX), Z10, K1, Z2
+	VFMADD231PS  64(DX), Z10, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z4
-	VFMADD231PS  64(DX), Z10, Z5
+	VFMADD231PS  (DX), Z10, K1, Z4
+	VFMADD231PS  64(DX), Z10, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z6
-	VFMADD231PS  64(DX), Z10, Z7
+	VFMADD231PS  (DX), Z10, K1, Z6
+	VFMADD231PS  64(DX), Z10, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z8
-	VFMADD231PS  64(DX), Z10, Z9
+	VFMADD231PS  (DX), Z10, K1, Z8
+	VFMADD231PS  64(DX), Z10, K2, Z9
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 
 no_res:
 	TESTQ        $+32, CX
@@ -6806,6 +6655,8 @@ no_res:
 	VMINPS       Z9, Z11, Z9
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -6826,79 +6677,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z10
-	VFMADD231PS  (DX), Z10, K1, Z0
-	VFMADD231PS  64(DX), Z10, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z2
-	VFMADD231PS  64(DX), Z10, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z4
-	VFMADD231PS  64(DX), Z10, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z6
-	VFMADD231PS  64(DX), Z10, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z8
-	VFMADD231PS  64(DX), Z10, K2, Z9
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z10
-	VBROADCASTSS 100(AX), Z11
-	VMAXPS       Z0, Z10, Z0
-	VMINPS       Z0, Z11, Z0
-	VMAXPS       Z1, Z10, Z1
-	VMINPS       Z1, Z11, Z1
-	VMAXPS       Z2, Z10, Z2
-	VMINPS       Z2, Z11, Z2
-	VMAXPS       Z3, Z10, Z3
-	VMINPS       Z3, Z11, Z3
-	VMAXPS       Z4, Z10, Z4
-	VMINPS       Z4, Z11, Z4
-	VMAXPS       Z5, Z10, Z5
-	VMINPS       Z5, Z11, Z5
-	VMAXPS       Z6, Z10, Z6
-	VMINPS       Z6, Z11, Z6
-	VMAXPS       Z7, Z10, Z7
-	VMINPS       Z7, Z11, Z7
-	VMAXPS       Z8, Z10, Z8
-	VMINPS       Z8, Z11, Z8
-	VMAXPS       Z9, Z10, Z9
-	VMINPS       Z9, Z11, Z9
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -6919,7 +6697,7 @@ no_clampt:
 	RET
 
 // func uk6AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk6AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -7141,53 +6919,60 @@ no_row:
 	VADDPS  Z13, Z11, Z11
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z12
-	VFMADD231PS  (DX), Z12, Z0
-	VFMADD231PS  64(DX), Z12, Z1
+	VFMADD231PS  (DX), Z12, K1, Z0
+	VFMADD231PS  64(DX), Z12, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z2
-	VFMADD231PS  64(DX), Z12, Z3
+	VFMADD231PS  (DX), Z12, K1, Z2
+	VFMADD231PS  64(DX), Z12, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z4
-	VFMADD231PS  64(DX), Z12, Z5
+	VFMADD231PS  (DX), Z12, K1, Z4
+	VFMADD231PS  64(DX), Z12, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z6
-	VFMADD231PS  64(DX), Z12, Z7
+	VFMADD231PS  (DX), Z12, K1, Z6
+	VFMADD231PS  64(DX), Z12, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z8
-	VFMADD231PS  64(DX), Z12, Z9
+	VFMADD231PS  (DX), Z12, K1, Z8
+	VFMADD231PS  64(DX), Z12, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z10
-	VFMADD231PS  64(DX), Z12, Z11
+	VFMADD231PS  (DX), Z12, K1, Z10
+	VFMADD231PS  64(DX), Z12, K2, Z11
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 
 no_res:
 	TESTQ        $+32, CX
@@ -7220,6 +7005,8 @@ no_res:
 	VMINPS       Z11, Z13, Z11
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -7243,89 +7030,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z12
-	VFMADD231PS  (DX), Z12, K1, Z0
-	VFMADD231PS  64(DX), Z12, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z2
-	VFMADD231PS  64(DX), Z12, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z4
-	VFMADD231PS  64(DX), Z12, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z6
-	VFMADD231PS  64(DX), Z12, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z8
-	VFMADD231PS  64(DX), Z12, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z10
-	VFMADD231PS  64(DX), Z12, K2, Z11
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z12
-	VBROADCASTSS 100(AX), Z13
-	VMAXPS       Z0, Z12, Z0
-	VMINPS       Z0, Z13, Z0
-	VMAXPS       Z1, Z12, Z1
-	VMINPS       Z1, Z13, Z1
-	VMAXPS       Z2, Z12, Z2
-	VMINPS       Z2, Z13, Z2
-	VMAXPS       Z3, Z12, Z3
-	VMINPS       Z3, Z13, Z3
-	VMAXPS       Z4, Z12, Z4
-	VMINPS       Z4, Z13, Z4
-	VMAXPS       Z5, Z12, Z5
-	VMINPS       Z5, Z13, Z5
-	VMAXPS       Z6, Z12, Z6
-	VMINPS       Z6, Z13, Z6
-	VMAXPS       Z7, Z12, Z7
-	VMINPS       Z7, Z13, Z7
-	VMAXPS       Z8, Z12, Z8
-	VMINPS       Z8, Z13, Z8
-	VMAXPS       Z9, Z12, Z9
-	VMINPS       Z9, Z13, Z9
-	VMAXPS       Z10, Z12, Z10
-	VMINPS       Z10, Z13, Z10
-	VMAXPS       Z11, Z12, Z11
-	VMINPS       Z11, Z13, Z11
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -7349,7 +7053,7 @@ no_clampt:
 	RET
 
 // func uk7AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk7AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -7598,59 +7302,66 @@ no_row:
 	VADDPS  Z15, Z13, Z13
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z14
-	VFMADD231PS  (DX), Z14, Z0
-	VFMADD231PS  64(DX), Z14, Z1
+	VFMADD231PS  (DX), Z14, K1, Z0
+	VFMADD231PS  64(DX), Z14, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z2
-	VFMADD231PS  64(DX), Z14, Z3
+	VFMADD231PS  (DX), Z14, K1, Z2
+	VFMADD231PS  64(DX), Z14, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z4
-	VFMADD231PS  64(DX), Z14, Z5
+	VFMADD231PS  (DX), Z14, K1, Z4
+	VFMADD231PS  64(DX), Z14, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z6
-	VFMADD231PS  64(DX), Z14, Z7
+	VFMADD231PS  (DX), Z14, K1, Z6
+	VFMADD231PS  64(DX), Z14, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z8
-	VFMADD231PS  64(DX), Z14, Z9
+	VFMADD231PS  (DX), Z14, K1, Z8
+	VFMADD231PS  64(DX), Z14, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z10
-	VFMADD231PS  64(DX), Z14, Z11
+	VFMADD231PS  (DX), Z14, K1, Z10
+	VFMADD231PS  64(DX), Z14, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z12
-	VFMADD231PS  64(DX), Z14, Z13
+	VFMADD231PS  (DX), Z14, K1, Z12
+	VFMADD231PS  64(DX), Z14, K2, Z13
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 
 no_res:
 	TESTQ        $+32, CX
@@ -7687,6 +7398,8 @@ no_res:
 	VMINPS       Z13, Z15, Z13
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -7713,99 +7426,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z14
-	VFMADD231PS  (DX), Z14, K1, Z0
-	VFMADD231PS  64(DX), Z14, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z2
-	VFMADD231PS  64(DX), Z14, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z4
-	VFMADD231PS  64(DX), Z14, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z6
-	VFMADD231PS  64(DX), Z14, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z8
-	VFMADD231PS  64(DX), Z14, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z10
-	VFMADD231PS  64(DX), Z14, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z12
-	VFMADD231PS  64(DX), Z14, K2, Z13
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z14
-	VBROADCASTSS 100(AX), Z15
-	VMAXPS       Z0, Z14, Z0
-	VMINPS       Z0, Z15, Z0
-	VMAXPS       Z1, Z14, Z1
-	VMINPS       Z1, Z15, Z1
-	VMAXPS       Z2, Z14, Z2
-	VMINPS       Z2, Z15, Z2
-	VMAXPS       Z3, Z14, Z3
-	VMINPS       Z3, Z15, Z3
-	VMAXPS       Z4, Z14, Z4
-	VMINPS       Z4, Z15, Z4
-	VMAXPS       Z5, Z14, Z5
-	VMINPS       Z5, Z15, Z5
-	VMAXPS       Z6, Z14, Z6
-	VMINPS       Z6, Z15, Z6
-	VMAXPS       Z7, Z14, Z7
-	VMINPS       Z7, Z15, Z7
-	VMAXPS       Z8, Z14, Z8
-	VMINPS       Z8, Z15, Z8
-	VMAXPS       Z9, Z14, Z9
-	VMINPS       Z9, Z15, Z9
-	VMAXPS       Z10, Z14, Z10
-	VMINPS       Z10, Z15, Z10
-	VMAXPS       Z11, Z14, Z11
-	VMINPS       Z11, Z15, Z11
-	VMAXPS       Z12, Z14, Z12
-	VMINPS       Z12, Z15, Z12
-	VMAXPS       Z13, Z14, Z13
-	VMINPS       Z13, Z15, Z13
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -7832,7 +7452,7 @@ no_clampt:
 	RET
 
 // func uk8AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk8AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -8108,65 +7728,72 @@ no_row:
 	VADDPS  Z17, Z15, Z15
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z16
-	VFMADD231PS  (DX), Z16, Z0
-	VFMADD231PS  64(DX), Z16, Z1
+	VFMADD231PS  (DX), Z16, K1, Z0
+	VFMADD231PS  64(DX), Z16, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z2
-	VFMADD231PS  64(DX), Z16, Z3
+	VFMADD231PS  (DX), Z16, K1, Z2
+	VFMADD231PS  64(DX), Z16, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z4
-	VFMADD231PS  64(DX), Z16, Z5
+	VFMADD231PS  (DX), Z16, K1, Z4
+	VFMADD231PS  64(DX), Z16, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z6
-	VFMADD231PS  64(DX), Z16, Z7
+	VFMADD231PS  (DX), Z16, K1, Z6
+	VFMADD231PS  64(DX), Z16, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z8
-	VFMADD231PS  64(DX), Z16, Z9
+	VFMADD231PS  (DX), Z16, K1, Z8
+	VFMADD231PS  64(DX), Z16, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z10
-	VFMADD231PS  64(DX), Z16, Z11
+	VFMADD231PS  (DX), Z16, K1, Z10
+	VFMADD231PS  64(DX), Z16, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z12
-	VFMADD231PS  64(DX), Z16, Z13
+	VFMADD231PS  (DX), Z16, K1, Z12
+	VFMADD231PS  64(DX), Z16, K2, Z13
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z14
-	VFMADD231PS  64(DX), Z16, Z15
+	VFMADD231PS  (DX), Z16, K1, Z14
+	VFMADD231PS  64(DX), Z16, K2, Z15
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 	ADDQ   BX, DX
-	VADDPS (DX), Z14, Z14
-	VADDPS 64(DX), Z15, Z15
+	VADDPS (DX), Z14, K1, Z14
+	VADDPS 64(DX), Z15, K2, Z15
 
 no_res:
 	TESTQ        $+32, CX
@@ -8207,6 +7834,8 @@ no_res:
 	VMINPS       Z15, Z17, Z15
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -8236,109 +7865,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z16
-	VFMADD231PS  (DX), Z16, K1, Z0
-	VFMADD231PS  64(DX), Z16, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z2
-	VFMADD231PS  64(DX), Z16, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z4
-	VFMADD231PS  64(DX), Z16, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z6
-	VFMADD231PS  64(DX), Z16, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z8
-	VFMADD231PS  64(DX), Z16, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z10
-	VFMADD231PS  64(DX), Z16, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z12
-	VFMADD231PS  64(DX), Z16, K2, Z13
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z14
-	VFMADD231PS  64(DX), Z16, K2, Z15
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-	ADDQ   BX, DX
-	VADDPS (DX), Z14, K1, Z14
-	VADDPS 64(DX), Z15, K2, Z15
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z16
-	VBROADCASTSS 100(AX), Z17
-	VMAXPS       Z0, Z16, Z0
-	VMINPS       Z0, Z17, Z0
-	VMAXPS       Z1, Z16, Z1
-	VMINPS       Z1, Z17, Z1
-	VMAXPS       Z2, Z16, Z2
-	VMINPS       Z2, Z17, Z2
-	VMAXPS       Z3, Z16, Z3
-	VMINPS       Z3, Z17, Z3
-	VMAXPS       Z4, Z16, Z4
-	VMINPS       Z4, Z17, Z4
-	VMAXPS       Z5, Z16, Z5
-	VMINPS       Z5, Z17, Z5
-	VMAXPS       Z6, Z16, Z6
-	VMINPS       Z6, Z17, Z6
-	VMAXPS       Z7, Z16, Z7
-	VMINPS       Z7, Z17, Z7
-	VMAXPS       Z8, Z16, Z8
-	VMINPS       Z8, Z17, Z8
-	VMAXPS       Z9, Z16, Z9
-	VMINPS       Z9, Z17, Z9
-	VMAXPS       Z10, Z16, Z10
-	VMINPS       Z10, Z17, Z10
-	VMAXPS       Z11, Z16, Z11
-	VMINPS       Z11, Z17, Z11
-	VMAXPS       Z12, Z16, Z12
-	VMINPS       Z12, Z17, Z12
-	VMAXPS       Z13, Z16, Z13
-	VMINPS       Z13, Z17, Z13
-	VMAXPS       Z14, Z16, Z14
-	VMINPS       Z14, Z17, Z14
-	VMAXPS       Z15, Z16, Z15
-	VMINPS       Z15, Z17, Z15
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -8368,7 +7894,7 @@ no_clampt:
 	RET
 
 // func uk9AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk9AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -8675,71 +8201,78 @@ no_row:
 	VADDPS  Z19, Z17, Z17
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z18
-	VFMADD231PS  (DX), Z18, Z0
-	VFMADD231PS  64(DX), Z18, Z1
+	VFMADD231PS  (DX), Z18, K1, Z0
+	VFMADD231PS  64(DX), Z18, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, Z2
-	VFMADD231PS  64(DX), Z18, Z3
+	VFMADD231PS  (DX), Z18, K1, Z2
+	VFMADD231PS  64(DX), Z18, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, Z4
-	VFMADD231PS  64(DX), Z18, Z5
+	VFMADD231PS  (DX), Z18, K1, Z4
+	VFMADD231PS  64(DX), Z18, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, Z6
-	VFMADD231PS  64(DX), Z18, Z7
+	VFMADD231PS  (DX), Z18, K1, Z6
+	VFMADD231PS  64(DX), Z18, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, Z8
-	VFMADD231PS  64(DX), Z18, Z9
+	VFMADD231PS  (DX), Z18, K1, Z8
+	VFMADD231PS  64(DX), Z18, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, Z10
-	VFMADD231PS  64(DX), Z18, Z11
+	VFMADD231PS  (DX), Z18, K1, Z10
+	VFMADD231PS  64(DX), Z18, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, Z12
-	VFMADD231PS  64(DX), Z18, Z13
+	VFMADD231PS  (DX), Z18, K1, Z12
+	VFMADD231PS  64(DX), Z18, K2, Z13
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, Z14
-	VFMADD231PS  64(DX), Z18, Z15
+	VFMADD231PS  (DX), Z18, K1, Z14
+	VFMADD231PS  64(DX), Z18, K2, Z15
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, Z16
-	VFMADD231PS  64(DX), Z18, Z17
+	VFMADD231PS  (DX), Z18, K1, Z16
+	VFMADD231PS  64(DX), Z18, K2, Z17
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 	ADDQ   BX, DX
-	VADDPS (DX), Z14, Z14
-	VADDPS 64(DX), Z15, Z15
+	VADDPS (DX), Z14, K1, Z14
+	VADDPS 64(DX), Z15, K2, Z15
 	ADDQ   BX, DX
-	VADDPS (DX), Z16, Z16
-	VADDPS 64(DX), Z17, Z17
+	VADDPS (DX), Z16, K1, Z16
+	VADDPS 64(DX), Z17, K2, Z17
 
 no_res:
 	TESTQ        $+32, CX
@@ -8784,6 +8317,8 @@ no_res:
 	VMINPS       Z17, Z19, Z17
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -8816,119 +8351,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z18
-	VFMADD231PS  (DX), Z18, K1, Z0
-	VFMADD231PS  64(DX), Z18, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, K1, Z2
-	VFMADD231PS  64(DX), Z18, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, K1, Z4
-	VFMADD231PS  64(DX), Z18, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, K1, Z6
-	VFMADD231PS  64(DX), Z18, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, K1, Z8
-	VFMADD231PS  64(DX), Z18, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, K1, Z10
-	VFMADD231PS  64(DX), Z18, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, K1, Z12
-	VFMADD231PS  64(DX), Z18, K2, Z13
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, K1, Z14
-	VFMADD231PS  64(DX), Z18, K2, Z15
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z18, K1, Z16
-	VFMADD231PS  64(DX), Z18, K2, Z17
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-	ADDQ   BX, DX
-	VADDPS (DX), Z14, K1, Z14
-	VADDPS 64(DX), Z15, K2, Z15
-	ADDQ   BX, DX
-	VADDPS (DX), Z16, K1, Z16
-	VADDPS 64(DX), Z17, K2, Z17
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z18
-	VBROADCASTSS 100(AX), Z19
-	VMAXPS       Z0, Z18, Z0
-	VMINPS       Z0, Z19, Z0
-	VMAXPS       Z1, Z18, Z1
-	VMINPS       Z1, Z19, Z1
-	VMAXPS       Z2, Z18, Z2
-	VMINPS       Z2, Z19, Z2
-	VMAXPS       Z3, Z18, Z3
-	VMINPS       Z3, Z19, Z3
-	VMAXPS       Z4, Z18, Z4
-	VMINPS       Z4, Z19, Z4
-	VMAXPS       Z5, Z18, Z5
-	VMINPS       Z5, Z19, Z5
-	VMAXPS       Z6, Z18, Z6
-	VMINPS       Z6, Z19, Z6
-	VMAXPS       Z7, Z18, Z7
-	VMINPS       Z7, Z19, Z7
-	VMAXPS       Z8, Z18, Z8
-	VMINPS       Z8, Z19, Z8
-	VMAXPS       Z9, Z18, Z9
-	VMINPS       Z9, Z19, Z9
-	VMAXPS       Z10, Z18, Z10
-	VMINPS       Z10, Z19, Z10
-	VMAXPS       Z11, Z18, Z11
-	VMINPS       Z11, Z19, Z11
-	VMAXPS       Z12, Z18, Z12
-	VMINPS       Z12, Z19, Z12
-	VMAXPS       Z13, Z18, Z13
-	VMINPS       Z13, Z19, Z13
-	VMAXPS       Z14, Z18, Z14
-	VMINPS       Z14, Z19, Z14
-	VMAXPS       Z15, Z18, Z15
-	VMINPS       Z15, Z19, Z15
-	VMAXPS       Z16, Z18, Z16
-	VMINPS       Z16, Z19, Z16
-	VMAXPS       Z17, Z18, Z17
-	VMINPS       Z17, Z19, Z17
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -8961,7 +8383,7 @@ no_clampt:
 	RET
 
 // func uk10AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk10AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -9295,77 +8717,84 @@ no_row:
 	VADDPS  Z21, Z19, Z19
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z20
-	VFMADD231PS  (DX), Z20, Z0
-	VFMADD231PS  64(DX), Z20, Z1
+	VFMADD231PS  (DX), Z20, K1, Z0
+	VFMADD231PS  64(DX), Z20, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, Z2
-	VFMADD231PS  64(DX), Z20, Z3
+	VFMADD231PS  (DX), Z20, K1, Z2
+	VFMADD231PS  64(DX), Z20, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, Z4
-	VFMADD231PS  64(DX), Z20, Z5
+	VFMADD231PS  (DX), Z20, K1, Z4
+	VFMADD231PS  64(DX), Z20, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, Z6
-	VFMADD231PS  64(DX), Z20, Z7
+	VFMADD231PS  (DX), Z20, K1, Z6
+	VFMADD231PS  64(DX), Z20, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, Z8
-	VFMADD231PS  64(DX), Z20, Z9
+	VFMADD231PS  (DX), Z20, K1, Z8
+	VFMADD231PS  64(DX), Z20, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, Z10
-	VFMADD231PS  64(DX), Z20, Z11
+	VFMADD231PS  (DX), Z20, K1, Z10
+	VFMADD231PS  64(DX), Z20, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, Z12
-	VFMADD231PS  64(DX), Z20, Z13
+	VFMADD231PS  (DX), Z20, K1, Z12
+	VFMADD231PS  64(DX), Z20, K2, Z13
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, Z14
-	VFMADD231PS  64(DX), Z20, Z15
+	VFMADD231PS  (DX), Z20, K1, Z14
+	VFMADD231PS  64(DX), Z20, K2, Z15
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, Z16
-	VFMADD231PS  64(DX), Z20, Z17
+	VFMADD231PS  (DX), Z20, K1, Z16
+	VFMADD231PS  64(DX), Z20, K2, Z17
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, Z18
-	VFMADD231PS  64(DX), Z20, Z19
+	VFMADD231PS  (DX), Z20, K1, Z18
+	VFMADD231PS  64(DX), Z20, K2, Z19
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 	ADDQ   BX, DX
-	VADDPS (DX), Z14, Z14
-	VADDPS 64(DX), Z15, Z15
+	VADDPS (DX), Z14, K1, Z14
+	VADDPS 64(DX), Z15, K2, Z15
 	ADDQ   BX, DX
-	VADDPS (DX), Z16, Z16
-	VADDPS 64(DX), Z17, Z17
+	VADDPS (DX), Z16, K1, Z16
+	VADDPS 64(DX), Z17, K2, Z17
 	ADDQ   BX, DX
-	VADDPS (DX), Z18, Z18
-	VADDPS 64(DX), Z19, Z19
+	VADDPS (DX), Z18, K1, Z18
+	VADDPS 64(DX), Z19, K2, Z19
 
 no_res:
 	TESTQ        $+32, CX
@@ -9414,6 +8843,8 @@ no_res:
 	VMINPS       Z19, Z21, Z19
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -9449,129 +8880,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z20
-	VFMADD231PS  (DX), Z20, K1, Z0
-	VFMADD231PS  64(DX), Z20, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, K1, Z2
-	VFMADD231PS  64(DX), Z20, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, K1, Z4
-	VFMADD231PS  64(DX), Z20, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, K1, Z6
-	VFMADD231PS  64(DX), Z20, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, K1, Z8
-	VFMADD231PS  64(DX), Z20, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, K1, Z10
-	VFMADD231PS  64(DX), Z20, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, K1, Z12
-	VFMADD231PS  64(DX), Z20, K2, Z13
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, K1, Z14
-	VFMADD231PS  64(DX), Z20, K2, Z15
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, K1, Z16
-	VFMADD231PS  64(DX), Z20, K2, Z17
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z20, K1, Z18
-	VFMADD231PS  64(DX), Z20, K2, Z19
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-	ADDQ   BX, DX
-	VADDPS (DX), Z14, K1, Z14
-	VADDPS 64(DX), Z15, K2, Z15
-	ADDQ   BX, DX
-	VADDPS (DX), Z16, K1, Z16
-	VADDPS 64(DX), Z17, K2, Z17
-	ADDQ   BX, DX
-	VADDPS (DX), Z18, K1, Z18
-	VADDPS 64(DX), Z19, K2, Z19
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z20
-	VBROADCASTSS 100(AX), Z21
-	VMAXPS       Z0, Z20, Z0
-	VMINPS       Z0, Z21, Z0
-	VMAXPS       Z1, Z20, Z1
-	VMINPS       Z1, Z21, Z1
-	VMAXPS       Z2, Z20, Z2
-	VMINPS       Z2, Z21, Z2
-	VMAXPS       Z3, Z20, Z3
-	VMINPS       Z3, Z21, Z3
-	VMAXPS       Z4, Z20, Z4
-	VMINPS       Z4, Z21, Z4
-	VMAXPS       Z5, Z20, Z5
-	VMINPS       Z5, Z21, Z5
-	VMAXPS       Z6, Z20, Z6
-	VMINPS       Z6, Z21, Z6
-	VMAXPS       Z7, Z20, Z7
-	VMINPS       Z7, Z21, Z7
-	VMAXPS       Z8, Z20, Z8
-	VMINPS       Z8, Z21, Z8
-	VMAXPS       Z9, Z20, Z9
-	VMINPS       Z9, Z21, Z9
-	VMAXPS       Z10, Z20, Z10
-	VMINPS       Z10, Z21, Z10
-	VMAXPS       Z11, Z20, Z11
-	VMINPS       Z11, Z21, Z11
-	VMAXPS       Z12, Z20, Z12
-	VMINPS       Z12, Z21, Z12
-	VMAXPS       Z13, Z20, Z13
-	VMINPS       Z13, Z21, Z13
-	VMAXPS       Z14, Z20, Z14
-	VMINPS       Z14, Z21, Z14
-	VMAXPS       Z15, Z20, Z15
-	VMINPS       Z15, Z21, Z15
-	VMAXPS       Z16, Z20, Z16
-	VMINPS       Z16, Z21, Z16
-	VMAXPS       Z17, Z20, Z17
-	VMINPS       Z17, Z21, Z17
-	VMAXPS       Z18, Z20, Z18
-	VMINPS       Z18, Z21, Z18
-	VMAXPS       Z19, Z20, Z19
-	VMINPS       Z19, Z21, Z19
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -9607,7 +8915,7 @@ no_clampt:
 	RET
 
 // func uk11AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk11AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -9968,83 +9276,90 @@ no_row:
 	VADDPS  Z23, Z21, Z21
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z22
-	VFMADD231PS  (DX), Z22, Z0
-	VFMADD231PS  64(DX), Z22, Z1
+	VFMADD231PS  (DX), Z22, K1, Z0
+	VFMADD231PS  64(DX), Z22, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z2
-	VFMADD231PS  64(DX), Z22, Z3
+	VFMADD231PS  (DX), Z22, K1, Z2
+	VFMADD231PS  64(DX), Z22, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z4
-	VFMADD231PS  64(DX), Z22, Z5
+	VFMADD231PS  (DX), Z22, K1, Z4
+	VFMADD231PS  64(DX), Z22, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z6
-	VFMADD231PS  64(DX), Z22, Z7
+	VFMADD231PS  (DX), Z22, K1, Z6
+	VFMADD231PS  64(DX), Z22, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z8
-	VFMADD231PS  64(DX), Z22, Z9
+	VFMADD231PS  (DX), Z22, K1, Z8
+	VFMADD231PS  64(DX), Z22, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z10
-	VFMADD231PS  64(DX), Z22, Z11
+	VFMADD231PS  (DX), Z22, K1, Z10
+	VFMADD231PS  64(DX), Z22, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z12
-	VFMADD231PS  64(DX), Z22, Z13
+	VFMADD231PS  (DX), Z22, K1, Z12
+	VFMADD231PS  64(DX), Z22, K2, Z13
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z14
-	VFMADD231PS  64(DX), Z22, Z15
+	VFMADD231PS  (DX), Z22, K1, Z14
+	VFMADD231PS  64(DX), Z22, K2, Z15
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z16
-	VFMADD231PS  64(DX), Z22, Z17
+	VFMADD231PS  (DX), Z22, K1, Z16
+	VFMADD231PS  64(DX), Z22, K2, Z17
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z18
-	VFMADD231PS  64(DX), Z22, Z19
+	VFMADD231PS  (DX), Z22, K1, Z18
+	VFMADD231PS  64(DX), Z22, K2, Z19
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, Z20
-	VFMADD231PS  64(DX), Z22, Z21
+	VFMADD231PS  (DX), Z22, K1, Z20
+	VFMADD231PS  64(DX), Z22, K2, Z21
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 	ADDQ   BX, DX
-	VADDPS (DX), Z14, Z14
-	VADDPS 64(DX), Z15, Z15
+	VADDPS (DX), Z14, K1, Z14
+	VADDPS 64(DX), Z15, K2, Z15
 	ADDQ   BX, DX
-	VADDPS (DX), Z16, Z16
-	VADDPS 64(DX), Z17, Z17
+	VADDPS (DX), Z16, K1, Z16
+	VADDPS 64(DX), Z17, K2, Z17
 	ADDQ   BX, DX
-	VADDPS (DX), Z18, Z18
-	VADDPS 64(DX), Z19, Z19
+	VADDPS (DX), Z18, K1, Z18
+	VADDPS 64(DX), Z19, K2, Z19
 	ADDQ   BX, DX
-	VADDPS (DX), Z20, Z20
-	VADDPS 64(DX), Z21, Z21
+	VADDPS (DX), Z20, K1, Z20
+	VADDPS 64(DX), Z21, K2, Z21
 
 no_res:
 	TESTQ        $+32, CX
@@ -10097,6 +9412,8 @@ no_res:
 	VMINPS       Z21, Z23, Z21
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -10135,139 +9452,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z22
-	VFMADD231PS  (DX), Z22, K1, Z0
-	VFMADD231PS  64(DX), Z22, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z2
-	VFMADD231PS  64(DX), Z22, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z4
-	VFMADD231PS  64(DX), Z22, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z6
-	VFMADD231PS  64(DX), Z22, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z8
-	VFMADD231PS  64(DX), Z22, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z10
-	VFMADD231PS  64(DX), Z22, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z12
-	VFMADD231PS  64(DX), Z22, K2, Z13
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z14
-	VFMADD231PS  64(DX), Z22, K2, Z15
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z16
-	VFMADD231PS  64(DX), Z22, K2, Z17
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z18
-	VFMADD231PS  64(DX), Z22, K2, Z19
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z22, K1, Z20
-	VFMADD231PS  64(DX), Z22, K2, Z21
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-	ADDQ   BX, DX
-	VADDPS (DX), Z14, K1, Z14
-	VADDPS 64(DX), Z15, K2, Z15
-	ADDQ   BX, DX
-	VADDPS (DX), Z16, K1, Z16
-	VADDPS 64(DX), Z17, K2, Z17
-	ADDQ   BX, DX
-	VADDPS (DX), Z18, K1, Z18
-	VADDPS 64(DX), Z19, K2, Z19
-	ADDQ   BX, DX
-	VADDPS (DX), Z20, K1, Z20
-	VADDPS 64(DX), Z21, K2, Z21
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z22
-	VBROADCASTSS 100(AX), Z23
-	VMAXPS       Z0, Z22, Z0
-	VMINPS       Z0, Z23, Z0
-	VMAXPS       Z1, Z22, Z1
-	VMINPS       Z1, Z23, Z1
-	VMAXPS       Z2, Z22, Z2
-	VMINPS       Z2, Z23, Z2
-	VMAXPS       Z3, Z22, Z3
-	VMINPS       Z3, Z23, Z3
-	VMAXPS       Z4, Z22, Z4
-	VMINPS       Z4, Z23, Z4
-	VMAXPS       Z5, Z22, Z5
-	VMINPS       Z5, Z23, Z5
-	VMAXPS       Z6, Z22, Z6
-	VMINPS       Z6, Z23, Z6
-	VMAXPS       Z7, Z22, Z7
-	VMINPS       Z7, Z23, Z7
-	VMAXPS       Z8, Z22, Z8
-	VMINPS       Z8, Z23, Z8
-	VMAXPS       Z9, Z22, Z9
-	VMINPS       Z9, Z23, Z9
-	VMAXPS       Z10, Z22, Z10
-	VMINPS       Z10, Z23, Z10
-	VMAXPS       Z11, Z22, Z11
-	VMINPS       Z11, Z23, Z11
-	VMAXPS       Z12, Z22, Z12
-	VMINPS       Z12, Z23, Z12
-	VMAXPS       Z13, Z22, Z13
-	VMINPS       Z13, Z23, Z13
-	VMAXPS       Z14, Z22, Z14
-	VMINPS       Z14, Z23, Z14
-	VMAXPS       Z15, Z22, Z15
-	VMINPS       Z15, Z23, Z15
-	VMAXPS       Z16, Z22, Z16
-	VMINPS       Z16, Z23, Z16
-	VMAXPS       Z17, Z22, Z17
-	VMINPS       Z17, Z23, Z17
-	VMAXPS       Z18, Z22, Z18
-	VMINPS       Z18, Z23, Z18
-	VMAXPS       Z19, Z22, Z19
-	VMINPS       Z19, Z23, Z19
-	VMAXPS       Z20, Z22, Z20
-	VMINPS       Z20, Z23, Z20
-	VMAXPS       Z21, Z22, Z21
-	VMINPS       Z21, Z23, Z21
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -10306,7 +9490,7 @@ no_clampt:
 	RET
 
 // func uk12AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk12AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -10694,89 +9878,96 @@ no_row:
 	VADDPS  Z25, Z23, Z23
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z24
-	VFMADD231PS  (DX), Z24, Z0
-	VFMADD231PS  64(DX), Z24, Z1
+	VFMADD231PS  (DX), Z24, K1, Z0
+	VFMADD231PS  64(DX), Z24, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z2
-	VFMADD231PS  64(DX), Z24, Z3
+	VFMADD231PS  (DX), Z24, K1, Z2
+	VFMADD231PS  64(DX), Z24, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z4
-	VFMADD231PS  64(DX), Z24, Z5
+	VFMADD231PS  (DX), Z24, K1, Z4
+	VFMADD231PS  64(DX), Z24, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z6
-	VFMADD231PS  64(DX), Z24, Z7
+	VFMADD231PS  (DX), Z24, K1, Z6
+	VFMADD231PS  64(DX), Z24, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z8
-	VFMADD231PS  64(DX), Z24, Z9
+	VFMADD231PS  (DX), Z24, K1, Z8
+	VFMADD231PS  64(DX), Z24, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z10
-	VFMADD231PS  64(DX), Z24, Z11
+	VFMADD231PS  (DX), Z24, K1, Z10
+	VFMADD231PS  64(DX), Z24, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z12
-	VFMADD231PS  64(DX), Z24, Z13
+	VFMADD231PS  (DX), Z24, K1, Z12
+	VFMADD231PS  64(DX), Z24, K2, Z13
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z14
-	VFMADD231PS  64(DX), Z24, Z15
+	VFMADD231PS  (DX), Z24, K1, Z14
+	VFMADD231PS  64(DX), Z24, K2, Z15
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z16
-	VFMADD231PS  64(DX), Z24, Z17
+	VFMADD231PS  (DX), Z24, K1, Z16
+	VFMADD231PS  64(DX), Z24, K2, Z17
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z18
-	VFMADD231PS  64(DX), Z24, Z19
+	VFMADD231PS  (DX), Z24, K1, Z18
+	VFMADD231PS  64(DX), Z24, K2, Z19
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z20
-	VFMADD231PS  64(DX), Z24, Z21
+	VFMADD231PS  (DX), Z24, K1, Z20
+	VFMADD231PS  64(DX), Z24, K2, Z21
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, Z22
-	VFMADD231PS  64(DX), Z24, Z23
+	VFMADD231PS  (DX), Z24, K1, Z22
+	VFMADD231PS  64(DX), Z24, K2, Z23
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 	ADDQ   BX, DX
-	VADDPS (DX), Z14, Z14
-	VADDPS 64(DX), Z15, Z15
+	VADDPS (DX), Z14, K1, Z14
+	VADDPS 64(DX), Z15, K2, Z15
 	ADDQ   BX, DX
-	VADDPS (DX), Z16, Z16
-	VADDPS 64(DX), Z17, Z17
+	VADDPS (DX), Z16, K1, Z16
+	VADDPS 64(DX), Z17, K2, Z17
 	ADDQ   BX, DX
-	VADDPS (DX), Z18, Z18
-	VADDPS 64(DX), Z19, Z19
+	VADDPS (DX), Z18, K1, Z18
+	VADDPS 64(DX), Z19, K2, Z19
 	ADDQ   BX, DX
-	VADDPS (DX), Z20, Z20
-	VADDPS 64(DX), Z21, Z21
+	VADDPS (DX), Z20, K1, Z20
+	VADDPS 64(DX), Z21, K2, Z21
 	ADDQ   BX, DX
-	VADDPS (DX), Z22, Z22
-	VADDPS 64(DX), Z23, Z23
+	VADDPS (DX), Z22, K1, Z22
+	VADDPS 64(DX), Z23, K2, Z23
 
 no_res:
 	TESTQ        $+32, CX
@@ -10833,6 +10024,8 @@ no_res:
 	VMINPS       Z23, Z25, Z23
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -10874,149 +10067,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z24
-	VFMADD231PS  (DX), Z24, K1, Z0
-	VFMADD231PS  64(DX), Z24, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z2
-	VFMADD231PS  64(DX), Z24, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z4
-	VFMADD231PS  64(DX), Z24, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z6
-	VFMADD231PS  64(DX), Z24, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z8
-	VFMADD231PS  64(DX), Z24, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z10
-	VFMADD231PS  64(DX), Z24, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z12
-	VFMADD231PS  64(DX), Z24, K2, Z13
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z14
-	VFMADD231PS  64(DX), Z24, K2, Z15
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z16
-	VFMADD231PS  64(DX), Z24, K2, Z17
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z18
-	VFMADD231PS  64(DX), Z24, K2, Z19
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z20
-	VFMADD231PS  64(DX), Z24, K2, Z21
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z24, K1, Z22
-	VFMADD231PS  64(DX), Z24, K2, Z23
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-	ADDQ   BX, DX
-	VADDPS (DX), Z14, K1, Z14
-	VADDPS 64(DX), Z15, K2, Z15
-	ADDQ   BX, DX
-	VADDPS (DX), Z16, K1, Z16
-	VADDPS 64(DX), Z17, K2, Z17
-	ADDQ   BX, DX
-	VADDPS (DX), Z18, K1, Z18
-	VADDPS 64(DX), Z19, K2, Z19
-	ADDQ   BX, DX
-	VADDPS (DX), Z20, K1, Z20
-	VADDPS 64(DX), Z21, K2, Z21
-	ADDQ   BX, DX
-	VADDPS (DX), Z22, K1, Z22
-	VADDPS 64(DX), Z23, K2, Z23
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z24
-	VBROADCASTSS 100(AX), Z25
-	VMAXPS       Z0, Z24, Z0
-	VMINPS       Z0, Z25, Z0
-	VMAXPS       Z1, Z24, Z1
-	VMINPS       Z1, Z25, Z1
-	VMAXPS       Z2, Z24, Z2
-	VMINPS       Z2, Z25, Z2
-	VMAXPS       Z3, Z24, Z3
-	VMINPS       Z3, Z25, Z3
-	VMAXPS       Z4, Z24, Z4
-	VMINPS       Z4, Z25, Z4
-	VMAXPS       Z5, Z24, Z5
-	VMINPS       Z5, Z25, Z5
-	VMAXPS       Z6, Z24, Z6
-	VMINPS       Z6, Z25, Z6
-	VMAXPS       Z7, Z24, Z7
-	VMINPS       Z7, Z25, Z7
-	VMAXPS       Z8, Z24, Z8
-	VMINPS       Z8, Z25, Z8
-	VMAXPS       Z9, Z24, Z9
-	VMINPS       Z9, Z25, Z9
-	VMAXPS       Z10, Z24, Z10
-	VMINPS       Z10, Z25, Z10
-	VMAXPS       Z11, Z24, Z11
-	VMINPS       Z11, Z25, Z11
-	VMAXPS       Z12, Z24, Z12
-	VMINPS       Z12, Z25, Z12
-	VMAXPS       Z13, Z24, Z13
-	VMINPS       Z13, Z25, Z13
-	VMAXPS       Z14, Z24, Z14
-	VMINPS       Z14, Z25, Z14
-	VMAXPS       Z15, Z24, Z15
-	VMINPS       Z15, Z25, Z15
-	VMAXPS       Z16, Z24, Z16
-	VMINPS       Z16, Z25, Z16
-	VMAXPS       Z17, Z24, Z17
-	VMINPS       Z17, Z25, Z17
-	VMAXPS       Z18, Z24, Z18
-	VMINPS       Z18, Z25, Z18
-	VMAXPS       Z19, Z24, Z19
-	VMINPS       Z19, Z25, Z19
-	VMAXPS       Z20, Z24, Z20
-	VMINPS       Z20, Z25, Z20
-	VMAXPS       Z21, Z24, Z21
-	VMINPS       Z21, Z25, Z21
-	VMAXPS       Z22, Z24, Z22
-	VMINPS       Z22, Z25, Z22
-	VMAXPS       Z23, Z24, Z23
-	VMINPS       Z23, Z25, Z23
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -11058,7 +10108,7 @@ no_clampt:
 	RET
 
 // func uk13AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk13AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -11473,95 +10523,102 @@ no_row:
 	VADDPS  Z27, Z25, Z25
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z26
-	VFMADD231PS  (DX), Z26, Z0
-	VFMADD231PS  64(DX), Z26, Z1
+	VFMADD231PS  (DX), Z26, K1, Z0
+	VFMADD231PS  64(DX), Z26, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z2
-	VFMADD231PS  64(DX), Z26, Z3
+	VFMADD231PS  (DX), Z26, K1, Z2
+	VFMADD231PS  64(DX), Z26, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z4
-	VFMADD231PS  64(DX), Z26, Z5
+	VFMADD231PS  (DX), Z26, K1, Z4
+	VFMADD231PS  64(DX), Z26, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z6
-	VFMADD231PS  64(DX), Z26, Z7
+	VFMADD231PS  (DX), Z26, K1, Z6
+	VFMADD231PS  64(DX), Z26, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z8
-	VFMADD231PS  64(DX), Z26, Z9
+	VFMADD231PS  (DX), Z26, K1, Z8
+	VFMADD231PS  64(DX), Z26, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z10
-	VFMADD231PS  64(DX), Z26, Z11
+	VFMADD231PS  (DX), Z26, K1, Z10
+	VFMADD231PS  64(DX), Z26, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z12
-	VFMADD231PS  64(DX), Z26, Z13
+	VFMADD231PS  (DX), Z26, K1, Z12
+	VFMADD231PS  64(DX), Z26, K2, Z13
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z14
-	VFMADD231PS  64(DX), Z26, Z15
+	VFMADD231PS  (DX), Z26, K1, Z14
+	VFMADD231PS  64(DX), Z26, K2, Z15
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z16
-	VFMADD231PS  64(DX), Z26, Z17
+	VFMADD231PS  (DX), Z26, K1, Z16
+	VFMADD231PS  64(DX), Z26, K2, Z17
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z18
-	VFMADD231PS  64(DX), Z26, Z19
+	VFMADD231PS  (DX), Z26, K1, Z18
+	VFMADD231PS  64(DX), Z26, K2, Z19
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z20
-	VFMADD231PS  64(DX), Z26, Z21
+	VFMADD231PS  (DX), Z26, K1, Z20
+	VFMADD231PS  64(DX), Z26, K2, Z21
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z22
-	VFMADD231PS  64(DX), Z26, Z23
+	VFMADD231PS  (DX), Z26, K1, Z22
+	VFMADD231PS  64(DX), Z26, K2, Z23
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, Z24
-	VFMADD231PS  64(DX), Z26, Z25
+	VFMADD231PS  (DX), Z26, K1, Z24
+	VFMADD231PS  64(DX), Z26, K2, Z25
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 	ADDQ   BX, DX
-	VADDPS (DX), Z14, Z14
-	VADDPS 64(DX), Z15, Z15
+	VADDPS (DX), Z14, K1, Z14
+	VADDPS 64(DX), Z15, K2, Z15
 	ADDQ   BX, DX
-	VADDPS (DX), Z16, Z16
-	VADDPS 64(DX), Z17, Z17
+	VADDPS (DX), Z16, K1, Z16
+	VADDPS 64(DX), Z17, K2, Z17
 	ADDQ   BX, DX
-	VADDPS (DX), Z18, Z18
-	VADDPS 64(DX), Z19, Z19
+	VADDPS (DX), Z18, K1, Z18
+	VADDPS 64(DX), Z19, K2, Z19
 	ADDQ   BX, DX
-	VADDPS (DX), Z20, Z20
-	VADDPS 64(DX), Z21, Z21
+	VADDPS (DX), Z20, K1, Z20
+	VADDPS 64(DX), Z21, K2, Z21
 	ADDQ   BX, DX
-	VADDPS (DX), Z22, Z22
-	VADDPS 64(DX), Z23, Z23
+	VADDPS (DX), Z22, K1, Z22
+	VADDPS 64(DX), Z23, K2, Z23
 	ADDQ   BX, DX
-	VADDPS (DX), Z24, Z24
-	VADDPS 64(DX), Z25, Z25
+	VADDPS (DX), Z24, K1, Z24
+	VADDPS 64(DX), Z25, K2, Z25
 
 no_res:
 	TESTQ        $+32, CX
@@ -11622,6 +10679,8 @@ no_res:
 	VMINPS       Z25, Z27, Z25
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -11666,159 +10725,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z26
-	VFMADD231PS  (DX), Z26, K1, Z0
-	VFMADD231PS  64(DX), Z26, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z2
-	VFMADD231PS  64(DX), Z26, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z4
-	VFMADD231PS  64(DX), Z26, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z6
-	VFMADD231PS  64(DX), Z26, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z8
-	VFMADD231PS  64(DX), Z26, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z10
-	VFMADD231PS  64(DX), Z26, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z12
-	VFMADD231PS  64(DX), Z26, K2, Z13
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z14
-	VFMADD231PS  64(DX), Z26, K2, Z15
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z16
-	VFMADD231PS  64(DX), Z26, K2, Z17
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z18
-	VFMADD231PS  64(DX), Z26, K2, Z19
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z20
-	VFMADD231PS  64(DX), Z26, K2, Z21
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z22
-	VFMADD231PS  64(DX), Z26, K2, Z23
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z26, K1, Z24
-	VFMADD231PS  64(DX), Z26, K2, Z25
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-	ADDQ   BX, DX
-	VADDPS (DX), Z14, K1, Z14
-	VADDPS 64(DX), Z15, K2, Z15
-	ADDQ   BX, DX
-	VADDPS (DX), Z16, K1, Z16
-	VADDPS 64(DX), Z17, K2, Z17
-	ADDQ   BX, DX
-	VADDPS (DX), Z18, K1, Z18
-	VADDPS 64(DX), Z19, K2, Z19
-	ADDQ   BX, DX
-	VADDPS (DX), Z20, K1, Z20
-	VADDPS 64(DX), Z21, K2, Z21
-	ADDQ   BX, DX
-	VADDPS (DX), Z22, K1, Z22
-	VADDPS 64(DX), Z23, K2, Z23
-	ADDQ   BX, DX
-	VADDPS (DX), Z24, K1, Z24
-	VADDPS 64(DX), Z25, K2, Z25
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z26
-	VBROADCASTSS 100(AX), Z27
-	VMAXPS       Z0, Z26, Z0
-	VMINPS       Z0, Z27, Z0
-	VMAXPS       Z1, Z26, Z1
-	VMINPS       Z1, Z27, Z1
-	VMAXPS       Z2, Z26, Z2
-	VMINPS       Z2, Z27, Z2
-	VMAXPS       Z3, Z26, Z3
-	VMINPS       Z3, Z27, Z3
-	VMAXPS       Z4, Z26, Z4
-	VMINPS       Z4, Z27, Z4
-	VMAXPS       Z5, Z26, Z5
-	VMINPS       Z5, Z27, Z5
-	VMAXPS       Z6, Z26, Z6
-	VMINPS       Z6, Z27, Z6
-	VMAXPS       Z7, Z26, Z7
-	VMINPS       Z7, Z27, Z7
-	VMAXPS       Z8, Z26, Z8
-	VMINPS       Z8, Z27, Z8
-	VMAXPS       Z9, Z26, Z9
-	VMINPS       Z9, Z27, Z9
-	VMAXPS       Z10, Z26, Z10
-	VMINPS       Z10, Z27, Z10
-	VMAXPS       Z11, Z26, Z11
-	VMINPS       Z11, Z27, Z11
-	VMAXPS       Z12, Z26, Z12
-	VMINPS       Z12, Z27, Z12
-	VMAXPS       Z13, Z26, Z13
-	VMINPS       Z13, Z27, Z13
-	VMAXPS       Z14, Z26, Z14
-	VMINPS       Z14, Z27, Z14
-	VMAXPS       Z15, Z26, Z15
-	VMINPS       Z15, Z27, Z15
-	VMAXPS       Z16, Z26, Z16
-	VMINPS       Z16, Z27, Z16
-	VMAXPS       Z17, Z26, Z17
-	VMINPS       Z17, Z27, Z17
-	VMAXPS       Z18, Z26, Z18
-	VMINPS       Z18, Z27, Z18
-	VMAXPS       Z19, Z26, Z19
-	VMINPS       Z19, Z27, Z19
-	VMAXPS       Z20, Z26, Z20
-	VMINPS       Z20, Z27, Z20
-	VMAXPS       Z21, Z26, Z21
-	VMINPS       Z21, Z27, Z21
-	VMAXPS       Z22, Z26, Z22
-	VMINPS       Z22, Z27, Z22
-	VMAXPS       Z23, Z26, Z23
-	VMINPS       Z23, Z27, Z23
-	VMAXPS       Z24, Z26, Z24
-	VMINPS       Z24, Z27, Z24
-	VMAXPS       Z25, Z26, Z25
-	VMINPS       Z25, Z27, Z25
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -11863,7 +10769,7 @@ no_clampt:
 	RET
 
 // func uk14AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·uk14AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -12305,101 +11211,108 @@ no_row:
 	VADDPS  Z29, Z27, Z27
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z28
-	VFMADD231PS  (DX), Z28, Z0
-	VFMADD231PS  64(DX), Z28, Z1
+	VFMADD231PS  (DX), Z28, K1, Z0
+	VFMADD231PS  64(DX), Z28, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z2
-	VFMADD231PS  64(DX), Z28, Z3
+	VFMADD231PS  (DX), Z28, K1, Z2
+	VFMADD231PS  64(DX), Z28, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z4
-	VFMADD231PS  64(DX), Z28, Z5
+	VFMADD231PS  (DX), Z28, K1, Z4
+	VFMADD231PS  64(DX), Z28, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z6
-	VFMADD231PS  64(DX), Z28, Z7
+	VFMADD231PS  (DX), Z28, K1, Z6
+	VFMADD231PS  64(DX), Z28, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z8
-	VFMADD231PS  64(DX), Z28, Z9
+	VFMADD231PS  (DX), Z28, K1, Z8
+	VFMADD231PS  64(DX), Z28, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z10
-	VFMADD231PS  64(DX), Z28, Z11
+	VFMADD231PS  (DX), Z28, K1, Z10
+	VFMADD231PS  64(DX), Z28, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z12
-	VFMADD231PS  64(DX), Z28, Z13
+	VFMADD231PS  (DX), Z28, K1, Z12
+	VFMADD231PS  64(DX), Z28, K2, Z13
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z14
-	VFMADD231PS  64(DX), Z28, Z15
+	VFMADD231PS  (DX), Z28, K1, Z14
+	VFMADD231PS  64(DX), Z28, K2, Z15
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z16
-	VFMADD231PS  64(DX), Z28, Z17
+	VFMADD231PS  (DX), Z28, K1, Z16
+	VFMADD231PS  64(DX), Z28, K2, Z17
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z18
-	VFMADD231PS  64(DX), Z28, Z19
+	VFMADD231PS  (DX), Z28, K1, Z18
+	VFMADD231PS  64(DX), Z28, K2, Z19
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z20
-	VFMADD231PS  64(DX), Z28, Z21
+	VFMADD231PS  (DX), Z28, K1, Z20
+	VFMADD231PS  64(DX), Z28, K2, Z21
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z22
-	VFMADD231PS  64(DX), Z28, Z23
+	VFMADD231PS  (DX), Z28, K1, Z22
+	VFMADD231PS  64(DX), Z28, K2, Z23
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z24
-	VFMADD231PS  64(DX), Z28, Z25
+	VFMADD231PS  (DX), Z28, K1, Z24
+	VFMADD231PS  64(DX), Z28, K2, Z25
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, Z26
-	VFMADD231PS  64(DX), Z28, Z27
+	VFMADD231PS  (DX), Z28, K1, Z26
+	VFMADD231PS  64(DX), Z28, K2, Z27
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 	ADDQ   BX, DX
-	VADDPS (DX), Z14, Z14
-	VADDPS 64(DX), Z15, Z15
+	VADDPS (DX), Z14, K1, Z14
+	VADDPS 64(DX), Z15, K2, Z15
 	ADDQ   BX, DX
-	VADDPS (DX), Z16, Z16
-	VADDPS 64(DX), Z17, Z17
+	VADDPS (DX), Z16, K1, Z16
+	VADDPS 64(DX), Z17, K2, Z17
 	ADDQ   BX, DX
-	VADDPS (DX), Z18, Z18
-	VADDPS 64(DX), Z19, Z19
+	VADDPS (DX), Z18, K1, Z18
+	VADDPS 64(DX), Z19, K2, Z19
 	ADDQ   BX, DX
-	VADDPS (DX), Z20, Z20
-	VADDPS 64(DX), Z21, Z21
+	VADDPS (DX), Z20, K1, Z20
+	VADDPS 64(DX), Z21, K2, Z21
 	ADDQ   BX, DX
-	VADDPS (DX), Z22, Z22
-	VADDPS 64(DX), Z23, Z23
+	VADDPS (DX), Z22, K1, Z22
+	VADDPS 64(DX), Z23, K2, Z23
 	ADDQ   BX, DX
-	VADDPS (DX), Z24, Z24
-	VADDPS 64(DX), Z25, Z25
+	VADDPS (DX), Z24, K1, Z24
+	VADDPS 64(DX), Z25, K2, Z25
 	ADDQ   BX, DX
-	VADDPS (DX), Z26, Z26
-	VADDPS 64(DX), Z27, Z27
+	VADDPS (DX), Z26, K1, Z26
+	VADDPS 64(DX), Z27, K2, Z27
 
 no_res:
 	TESTQ        $+32, CX
@@ -12464,6 +11377,8 @@ no_res:
 	VMINPS       Z27, Z29, Z27
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -12511,169 +11426,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z28
-	VFMADD231PS  (DX), Z28, K1, Z0
-	VFMADD231PS  64(DX), Z28, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z2
-	VFMADD231PS  64(DX), Z28, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z4
-	VFMADD231PS  64(DX), Z28, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z6
-	VFMADD231PS  64(DX), Z28, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z8
-	VFMADD231PS  64(DX), Z28, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z10
-	VFMADD231PS  64(DX), Z28, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z12
-	VFMADD231PS  64(DX), Z28, K2, Z13
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z14
-	VFMADD231PS  64(DX), Z28, K2, Z15
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z16
-	VFMADD231PS  64(DX), Z28, K2, Z17
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z18
-	VFMADD231PS  64(DX), Z28, K2, Z19
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z20
-	VFMADD231PS  64(DX), Z28, K2, Z21
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z22
-	VFMADD231PS  64(DX), Z28, K2, Z23
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z24
-	VFMADD231PS  64(DX), Z28, K2, Z25
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z28, K1, Z26
-	VFMADD231PS  64(DX), Z28, K2, Z27
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-	ADDQ   BX, DX
-	VADDPS (DX), Z14, K1, Z14
-	VADDPS 64(DX), Z15, K2, Z15
-	ADDQ   BX, DX
-	VADDPS (DX), Z16, K1, Z16
-	VADDPS 64(DX), Z17, K2, Z17
-	ADDQ   BX, DX
-	VADDPS (DX), Z18, K1, Z18
-	VADDPS 64(DX), Z19, K2, Z19
-	ADDQ   BX, DX
-	VADDPS (DX), Z20, K1, Z20
-	VADDPS 64(DX), Z21, K2, Z21
-	ADDQ   BX, DX
-	VADDPS (DX), Z22, K1, Z22
-	VADDPS 64(DX), Z23, K2, Z23
-	ADDQ   BX, DX
-	VADDPS (DX), Z24, K1, Z24
-	VADDPS 64(DX), Z25, K2, Z25
-	ADDQ   BX, DX
-	VADDPS (DX), Z26, K1, Z26
-	VADDPS 64(DX), Z27, K2, Z27
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z28
-	VBROADCASTSS 100(AX), Z29
-	VMAXPS       Z0, Z28, Z0
-	VMINPS       Z0, Z29, Z0
-	VMAXPS       Z1, Z28, Z1
-	VMINPS       Z1, Z29, Z1
-	VMAXPS       Z2, Z28, Z2
-	VMINPS       Z2, Z29, Z2
-	VMAXPS       Z3, Z28, Z3
-	VMINPS       Z3, Z29, Z3
-	VMAXPS       Z4, Z28, Z4
-	VMINPS       Z4, Z29, Z4
-	VMAXPS       Z5, Z28, Z5
-	VMINPS       Z5, Z29, Z5
-	VMAXPS       Z6, Z28, Z6
-	VMINPS       Z6, Z29, Z6
-	VMAXPS       Z7, Z28, Z7
-	VMINPS       Z7, Z29, Z7
-	VMAXPS       Z8, Z28, Z8
-	VMINPS       Z8, Z29, Z8
-	VMAXPS       Z9, Z28, Z9
-	VMINPS       Z9, Z29, Z9
-	VMAXPS       Z10, Z28, Z10
-	VMINPS       Z10, Z29, Z10
-	VMAXPS       Z11, Z28, Z11
-	VMINPS       Z11, Z29, Z11
-	VMAXPS       Z12, Z28, Z12
-	VMINPS       Z12, Z29, Z12
-	VMAXPS       Z13, Z28, Z13
-	VMINPS       Z13, Z29, Z13
-	VMAXPS       Z14, Z28, Z14
-	VMINPS       Z14, Z29, Z14
-	VMAXPS       Z15, Z28, Z15
-	VMINPS       Z15, Z29, Z15
-	VMAXPS       Z16, Z28, Z16
-	VMINPS       Z16, Z29, Z16
-	VMAXPS       Z17, Z28, Z17
-	VMINPS       Z17, Z29, Z17
-	VMAXPS       Z18, Z28, Z18
-	VMINPS       Z18, Z29, Z18
-	VMAXPS       Z19, Z28, Z19
-	VMINPS       Z19, Z29, Z19
-	VMAXPS       Z20, Z28, Z20
-	VMINPS       Z20, Z29, Z20
-	VMAXPS       Z21, Z28, Z21
-	VMINPS       Z21, Z29, Z21
-	VMAXPS       Z22, Z28, Z22
-	VMINPS       Z22, Z29, Z22
-	VMAXPS       Z23, Z28, Z23
-	VMINPS       Z23, Z29, Z23
-	VMAXPS       Z24, Z28, Z24
-	VMINPS       Z24, Z29, Z24
-	VMAXPS       Z25, Z28, Z25
-	VMINPS       Z25, Z29, Z25
-	VMAXPS       Z26, Z28, Z26
-	VMINPS       Z26, Z29, Z26
-	VMAXPS       Z27, Z28, Z27
-	VMINPS       Z27, Z29, Z27
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -12727,7 +11479,7 @@ TEXT ·ukAVX512(SB), NOSPLIT, $0-16
 	JMP  (CX)(AX*8)
 
 // func ukFar1AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukFar1AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ args+0(FP), AX
 	MOVQ 8(AX), CX
@@ -12837,16 +11589,23 @@ no_row:
 	VADDPS  Z9, Z1, Z1
 
 no_col:
+	MOVQ         80(AX), DI
+	MOVQ         $+32, R8
 	TESTQ        $+64, SI
-	JNZ          tail
+	CMOVQEQ      R8, DI
+	MOVQ         $-1, R8
+	BZHIQ        DI, R8, R8
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
 	TESTQ        $+1, SI
 	JZ           no_acc
 	MOVQ         16(AX), DI
 	ADDQ         BX, DI
 	MOVQ         56(AX), R8
 	VBROADCASTSS 92(AX), Z8
-	VFMADD231PS  (DI), Z8, Z0
-	VFMADD231PS  64(DI), Z8, Z1
+	VFMADD231PS  (DI), Z8, K1, Z0
+	VFMADD231PS  64(DI), Z8, K2, Z1
 
 no_acc:
 	TESTQ  $+16, SI
@@ -12854,8 +11613,8 @@ no_acc:
 	MOVQ   32(AX), DI
 	ADDQ   BX, DI
 	MOVQ   64(AX), R8
-	VADDPS (DI), Z0, Z0
-	VADDPS 64(DI), Z1, Z1
+	VADDPS (DI), Z0, K1, Z0
+	VADDPS 64(DI), Z1, K2, Z1
 
 no_res:
 	TESTQ        $+32, SI
@@ -12868,6 +11627,8 @@ no_res:
 	VMINPS       Z1, Z9, Z1
 
 no_clamp:
+	TESTQ   $+64, SI
+	JNZ     tail
 	MOVQ    16(AX), SI
 	ADDQ    BX, SI
 	MOVQ    56(AX), DI
@@ -12884,41 +11645,6 @@ last:
 	RET
 
 tail:
-	MOVQ         80(AX), CX
-	MOVQ         $-1, DX
-	BZHIQ        CX, DX, DX
-	KMOVW        DX, K1
-	SHRQ         $0x10, DX
-	KMOVW        DX, K2
-	TESTQ        $+1, SI
-	JZ           no_acct
-	MOVQ         16(AX), CX
-	ADDQ         BX, CX
-	MOVQ         56(AX), DX
-	VBROADCASTSS 92(AX), Z2
-	VFMADD231PS  (CX), Z2, K1, Z0
-	VFMADD231PS  64(CX), Z2, K2, Z1
-
-no_acct:
-	TESTQ  $+16, SI
-	JZ     no_rest
-	MOVQ   32(AX), CX
-	ADDQ   BX, CX
-	MOVQ   64(AX), DX
-	VADDPS (CX), Z0, K1, Z0
-	VADDPS 64(CX), Z1, K2, Z1
-
-no_rest:
-	TESTQ        $+32, SI
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z2
-	VBROADCASTSS 100(AX), Z3
-	VMAXPS       Z0, Z2, Z0
-	VMINPS       Z0, Z3, Z0
-	VMAXPS       Z1, Z2, Z1
-	VMINPS       Z1, Z3, Z1
-
-no_clampt:
 	MOVQ    16(AX), CX
 	ADDQ    BX, CX
 	MOVQ    56(AX), AX
@@ -12928,7 +11654,7 @@ no_clampt:
 	RET
 
 // func ukFar2AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukFar2AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -13050,29 +11776,36 @@ no_row:
 	VADDPS  Z5, Z3, Z3
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z4
-	VFMADD231PS  (DX), Z4, Z0
-	VFMADD231PS  64(DX), Z4, Z1
+	VFMADD231PS  (DX), Z4, K1, Z0
+	VFMADD231PS  64(DX), Z4, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, Z2
-	VFMADD231PS  64(DX), Z4, Z3
+	VFMADD231PS  (DX), Z4, K1, Z2
+	VFMADD231PS  64(DX), Z4, K2, Z3
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 
 no_res:
 	TESTQ        $+32, CX
@@ -13089,6 +11822,8 @@ no_res:
 	VMINPS       Z3, Z5, Z3
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -13100,49 +11835,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z4
-	VFMADD231PS  (DX), Z4, K1, Z0
-	VFMADD231PS  64(DX), Z4, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, K1, Z2
-	VFMADD231PS  64(DX), Z4, K2, Z3
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z4
-	VBROADCASTSS 100(AX), Z5
-	VMAXPS       Z0, Z4, Z0
-	VMINPS       Z0, Z5, Z0
-	VMAXPS       Z1, Z4, Z1
-	VMINPS       Z1, Z5, Z1
-	VMAXPS       Z2, Z4, Z2
-	VMINPS       Z2, Z5, Z2
-	VMAXPS       Z3, Z4, Z3
-	VMINPS       Z3, Z5, Z3
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -13154,7 +11846,7 @@ no_clampt:
 	RET
 
 // func ukFar3AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukFar3AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -13302,35 +11994,42 @@ no_row:
 	VADDPS  Z7, Z5, Z5
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z6
-	VFMADD231PS  (DX), Z6, Z0
-	VFMADD231PS  64(DX), Z6, Z1
+	VFMADD231PS  (DX), Z6, K1, Z0
+	VFMADD231PS  64(DX), Z6, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, Z2
-	VFMADD231PS  64(DX), Z6, Z3
+	VFMADD231PS  (DX), Z6, K1, Z2
+	VFMADD231PS  64(DX), Z6, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, Z4
-	VFMADD231PS  64(DX), Z6, Z5
+	VFMADD231PS  (DX), Z6, K1, Z4
+	VFMADD231PS  64(DX), Z6, K2, Z5
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 
 no_res:
 	TESTQ        $+32, CX
@@ -13351,6 +12050,8 @@ no_res:
 	VMINPS       Z5, Z7, Z5
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -13365,59 +12066,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z6
-	VFMADD231PS  (DX), Z6, K1, Z0
-	VFMADD231PS  64(DX), Z6, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, K1, Z2
-	VFMADD231PS  64(DX), Z6, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, K1, Z4
-	VFMADD231PS  64(DX), Z6, K2, Z5
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z6
-	VBROADCASTSS 100(AX), Z7
-	VMAXPS       Z0, Z6, Z0
-	VMINPS       Z0, Z7, Z0
-	VMAXPS       Z1, Z6, Z1
-	VMINPS       Z1, Z7, Z1
-	VMAXPS       Z2, Z6, Z2
-	VMINPS       Z2, Z7, Z2
-	VMAXPS       Z3, Z6, Z3
-	VMINPS       Z3, Z7, Z3
-	VMAXPS       Z4, Z6, Z4
-	VMINPS       Z4, Z7, Z4
-	VMAXPS       Z5, Z6, Z5
-	VMINPS       Z5, Z7, Z5
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -13432,7 +12080,7 @@ no_clampt:
 	RET
 
 // func ukFar4AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukFar4AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -13590,41 +12238,48 @@ no_row:
 	VADDPS  Z9, Z7, Z7
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z8
-	VFMADD231PS  (DX), Z8, Z0
-	VFMADD231PS  64(DX), Z8, Z1
+	VFMADD231PS  (DX), Z8, K1, Z0
+	VFMADD231PS  64(DX), Z8, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z2
-	VFMADD231PS  64(DX), Z8, Z3
+	VFMADD231PS  (DX), Z8, K1, Z2
+	VFMADD231PS  64(DX), Z8, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z4
-	VFMADD231PS  64(DX), Z8, Z5
+	VFMADD231PS  (DX), Z8, K1, Z4
+	VFMADD231PS  64(DX), Z8, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z6
-	VFMADD231PS  64(DX), Z8, Z7
+	VFMADD231PS  (DX), Z8, K1, Z6
+	VFMADD231PS  64(DX), Z8, K2, Z7
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 
 no_res:
 	TESTQ        $+32, CX
@@ -13649,6 +12304,8 @@ no_res:
 	VMINPS       Z7, Z9, Z7
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -13666,69 +12323,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z8
-	VFMADD231PS  (DX), Z8, K1, Z0
-	VFMADD231PS  64(DX), Z8, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z2
-	VFMADD231PS  64(DX), Z8, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z4
-	VFMADD231PS  64(DX), Z8, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z6
-	VFMADD231PS  64(DX), Z8, K2, Z7
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z8
-	VBROADCASTSS 100(AX), Z9
-	VMAXPS       Z0, Z8, Z0
-	VMINPS       Z0, Z9, Z0
-	VMAXPS       Z1, Z8, Z1
-	VMINPS       Z1, Z9, Z1
-	VMAXPS       Z2, Z8, Z2
-	VMINPS       Z2, Z9, Z2
-	VMAXPS       Z3, Z8, Z3
-	VMINPS       Z3, Z9, Z3
-	VMAXPS       Z4, Z8, Z4
-	VMINPS       Z4, Z9, Z4
-	VMAXPS       Z5, Z8, Z5
-	VMINPS       Z5, Z9, Z5
-	VMAXPS       Z6, Z8, Z6
-	VMINPS       Z6, Z9, Z6
-	VMAXPS       Z7, Z8, Z7
-	VMINPS       Z7, Z9, Z7
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -13746,7 +12340,7 @@ no_clampt:
 	RET
 
 // func ukFar5AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukFar5AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -13926,47 +12520,54 @@ no_row:
 	VADDPS  Z11, Z9, Z9
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z10
-	VFMADD231PS  (DX), Z10, Z0
-	VFMADD231PS  64(DX), Z10, Z1
+	VFMADD231PS  (DX), Z10, K1, Z0
+	VFMADD231PS  64(DX), Z10, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z2
-	VFMADD231PS  64(DX), Z10, Z3
+	VFMADD231PS  (DX), Z10, K1, Z2
+	VFMADD231PS  64(DX), Z10, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z4
-	VFMADD231PS  64(DX), Z10, Z5
+	VFMADD231PS  (DX), Z10, K1, Z4
+	VFMADD231PS  64(DX), Z10, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z6
-	VFMADD231PS  64(DX), Z10, Z7
+	VFMADD231PS  (DX), Z10, K1, Z6
+	VFMADD231PS  64(DX), Z10, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z8
-	VFMADD231PS  64(DX), Z10, Z9
+	VFMADD231PS  (DX), Z10, K1, Z8
+	VFMADD231PS  64(DX), Z10, K2, Z9
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 
 no_res:
 	TESTQ        $+32, CX
@@ -13995,6 +12596,8 @@ no_res:
 	VMINPS       Z9, Z11, Z9
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -14015,79 +12618,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z10
-	VFMADD231PS  (DX), Z10, K1, Z0
-	VFMADD231PS  64(DX), Z10, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z2
-	VFMADD231PS  64(DX), Z10, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z4
-	VFMADD231PS  64(DX), Z10, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z6
-	VFMADD231PS  64(DX), Z10, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z8
-	VFMADD231PS  64(DX), Z10, K2, Z9
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z10
-	VBROADCASTSS 100(AX), Z11
-	VMAXPS       Z0, Z10, Z0
-	VMINPS       Z0, Z11, Z0
-	VMAXPS       Z1, Z10, Z1
-	VMINPS       Z1, Z11, Z1
-	VMAXPS       Z2, Z10, Z2
-	VMINPS       Z2, Z11, Z2
-	VMAXPS       Z3, Z10, Z3
-	VMINPS       Z3, Z11, Z3
-	VMAXPS       Z4, Z10, Z4
-	VMINPS       Z4, Z11, Z4
-	VMAXPS       Z5, Z10, Z5
-	VMINPS       Z5, Z11, Z5
-	VMAXPS       Z6, Z10, Z6
-	VMINPS       Z6, Z11, Z6
-	VMAXPS       Z7, Z10, Z7
-	VMINPS       Z7, Z11, Z7
-	VMAXPS       Z8, Z10, Z8
-	VMINPS       Z8, Z11, Z8
-	VMAXPS       Z9, Z10, Z9
-	VMINPS       Z9, Z11, Z9
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -14108,7 +12638,7 @@ no_clampt:
 	RET
 
 // func ukFar6AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukFar6AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -14310,53 +12840,60 @@ no_row:
 	VADDPS  Z13, Z11, Z11
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z12
-	VFMADD231PS  (DX), Z12, Z0
-	VFMADD231PS  64(DX), Z12, Z1
+	VFMADD231PS  (DX), Z12, K1, Z0
+	VFMADD231PS  64(DX), Z12, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z2
-	VFMADD231PS  64(DX), Z12, Z3
+	VFMADD231PS  (DX), Z12, K1, Z2
+	VFMADD231PS  64(DX), Z12, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z4
-	VFMADD231PS  64(DX), Z12, Z5
+	VFMADD231PS  (DX), Z12, K1, Z4
+	VFMADD231PS  64(DX), Z12, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z6
-	VFMADD231PS  64(DX), Z12, Z7
+	VFMADD231PS  (DX), Z12, K1, Z6
+	VFMADD231PS  64(DX), Z12, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z8
-	VFMADD231PS  64(DX), Z12, Z9
+	VFMADD231PS  (DX), Z12, K1, Z8
+	VFMADD231PS  64(DX), Z12, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z10
-	VFMADD231PS  64(DX), Z12, Z11
+	VFMADD231PS  (DX), Z12, K1, Z10
+	VFMADD231PS  64(DX), Z12, K2, Z11
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 
 no_res:
 	TESTQ        $+32, CX
@@ -14389,6 +12926,8 @@ no_res:
 	VMINPS       Z11, Z13, Z11
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -14412,89 +12951,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z12
-	VFMADD231PS  (DX), Z12, K1, Z0
-	VFMADD231PS  64(DX), Z12, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z2
-	VFMADD231PS  64(DX), Z12, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z4
-	VFMADD231PS  64(DX), Z12, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z6
-	VFMADD231PS  64(DX), Z12, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z8
-	VFMADD231PS  64(DX), Z12, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z10
-	VFMADD231PS  64(DX), Z12, K2, Z11
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z12
-	VBROADCASTSS 100(AX), Z13
-	VMAXPS       Z0, Z12, Z0
-	VMINPS       Z0, Z13, Z0
-	VMAXPS       Z1, Z12, Z1
-	VMINPS       Z1, Z13, Z1
-	VMAXPS       Z2, Z12, Z2
-	VMINPS       Z2, Z13, Z2
-	VMAXPS       Z3, Z12, Z3
-	VMINPS       Z3, Z13, Z3
-	VMAXPS       Z4, Z12, Z4
-	VMINPS       Z4, Z13, Z4
-	VMAXPS       Z5, Z12, Z5
-	VMINPS       Z5, Z13, Z5
-	VMAXPS       Z6, Z12, Z6
-	VMINPS       Z6, Z13, Z6
-	VMAXPS       Z7, Z12, Z7
-	VMINPS       Z7, Z13, Z7
-	VMAXPS       Z8, Z12, Z8
-	VMINPS       Z8, Z13, Z8
-	VMAXPS       Z9, Z12, Z9
-	VMINPS       Z9, Z13, Z9
-	VMAXPS       Z10, Z12, Z10
-	VMINPS       Z10, Z13, Z10
-	VMAXPS       Z11, Z12, Z11
-	VMINPS       Z11, Z13, Z11
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -14518,7 +12974,7 @@ no_clampt:
 	RET
 
 // func ukFar7AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukFar7AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -14742,59 +13198,66 @@ no_row:
 	VADDPS  Z15, Z13, Z13
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z14
-	VFMADD231PS  (DX), Z14, Z0
-	VFMADD231PS  64(DX), Z14, Z1
+	VFMADD231PS  (DX), Z14, K1, Z0
+	VFMADD231PS  64(DX), Z14, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z2
-	VFMADD231PS  64(DX), Z14, Z3
+	VFMADD231PS  (DX), Z14, K1, Z2
+	VFMADD231PS  64(DX), Z14, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z4
-	VFMADD231PS  64(DX), Z14, Z5
+	VFMADD231PS  (DX), Z14, K1, Z4
+	VFMADD231PS  64(DX), Z14, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z6
-	VFMADD231PS  64(DX), Z14, Z7
+	VFMADD231PS  (DX), Z14, K1, Z6
+	VFMADD231PS  64(DX), Z14, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z8
-	VFMADD231PS  64(DX), Z14, Z9
+	VFMADD231PS  (DX), Z14, K1, Z8
+	VFMADD231PS  64(DX), Z14, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z10
-	VFMADD231PS  64(DX), Z14, Z11
+	VFMADD231PS  (DX), Z14, K1, Z10
+	VFMADD231PS  64(DX), Z14, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z12
-	VFMADD231PS  64(DX), Z14, Z13
+	VFMADD231PS  (DX), Z14, K1, Z12
+	VFMADD231PS  64(DX), Z14, K2, Z13
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 
 no_res:
 	TESTQ        $+32, CX
@@ -14831,6 +13294,8 @@ no_res:
 	VMINPS       Z13, Z15, Z13
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -14857,99 +13322,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z14
-	VFMADD231PS  (DX), Z14, K1, Z0
-	VFMADD231PS  64(DX), Z14, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z2
-	VFMADD231PS  64(DX), Z14, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z4
-	VFMADD231PS  64(DX), Z14, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z6
-	VFMADD231PS  64(DX), Z14, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z8
-	VFMADD231PS  64(DX), Z14, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z10
-	VFMADD231PS  64(DX), Z14, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z12
-	VFMADD231PS  64(DX), Z14, K2, Z13
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z14
-	VBROADCASTSS 100(AX), Z15
-	VMAXPS       Z0, Z14, Z0
-	VMINPS       Z0, Z15, Z0
-	VMAXPS       Z1, Z14, Z1
-	VMINPS       Z1, Z15, Z1
-	VMAXPS       Z2, Z14, Z2
-	VMINPS       Z2, Z15, Z2
-	VMAXPS       Z3, Z14, Z3
-	VMINPS       Z3, Z15, Z3
-	VMAXPS       Z4, Z14, Z4
-	VMINPS       Z4, Z15, Z4
-	VMAXPS       Z5, Z14, Z5
-	VMINPS       Z5, Z15, Z5
-	VMAXPS       Z6, Z14, Z6
-	VMINPS       Z6, Z15, Z6
-	VMAXPS       Z7, Z14, Z7
-	VMINPS       Z7, Z15, Z7
-	VMAXPS       Z8, Z14, Z8
-	VMINPS       Z8, Z15, Z8
-	VMAXPS       Z9, Z14, Z9
-	VMINPS       Z9, Z15, Z9
-	VMAXPS       Z10, Z14, Z10
-	VMINPS       Z10, Z15, Z10
-	VMAXPS       Z11, Z14, Z11
-	VMINPS       Z11, Z15, Z11
-	VMAXPS       Z12, Z14, Z12
-	VMINPS       Z12, Z15, Z12
-	VMAXPS       Z13, Z14, Z13
-	VMINPS       Z13, Z15, Z13
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -14976,7 +13348,7 @@ no_clampt:
 	RET
 
 // func ukFar8AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukFar8AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -15222,65 +13594,72 @@ no_row:
 	VADDPS  Z17, Z15, Z15
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z16
-	VFMADD231PS  (DX), Z16, Z0
-	VFMADD231PS  64(DX), Z16, Z1
+	VFMADD231PS  (DX), Z16, K1, Z0
+	VFMADD231PS  64(DX), Z16, K2, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z2
-	VFMADD231PS  64(DX), Z16, Z3
+	VFMADD231PS  (DX), Z16, K1, Z2
+	VFMADD231PS  64(DX), Z16, K2, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z4
-	VFMADD231PS  64(DX), Z16, Z5
+	VFMADD231PS  (DX), Z16, K1, Z4
+	VFMADD231PS  64(DX), Z16, K2, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z6
-	VFMADD231PS  64(DX), Z16, Z7
+	VFMADD231PS  (DX), Z16, K1, Z6
+	VFMADD231PS  64(DX), Z16, K2, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z8
-	VFMADD231PS  64(DX), Z16, Z9
+	VFMADD231PS  (DX), Z16, K1, Z8
+	VFMADD231PS  64(DX), Z16, K2, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z10
-	VFMADD231PS  64(DX), Z16, Z11
+	VFMADD231PS  (DX), Z16, K1, Z10
+	VFMADD231PS  64(DX), Z16, K2, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z12
-	VFMADD231PS  64(DX), Z16, Z13
+	VFMADD231PS  (DX), Z16, K1, Z12
+	VFMADD231PS  64(DX), Z16, K2, Z13
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, Z14
-	VFMADD231PS  64(DX), Z16, Z15
+	VFMADD231PS  (DX), Z16, K1, Z14
+	VFMADD231PS  64(DX), Z16, K2, Z15
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
-	VADDPS 64(DX), Z1, Z1
+	VADDPS (DX), Z0, K1, Z0
+	VADDPS 64(DX), Z1, K2, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z3, Z3
+	VADDPS (DX), Z2, K1, Z2
+	VADDPS 64(DX), Z3, K2, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z5, Z5
+	VADDPS (DX), Z4, K1, Z4
+	VADDPS 64(DX), Z5, K2, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
+	VADDPS (DX), Z6, K1, Z6
+	VADDPS 64(DX), Z7, K2, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
+	VADDPS (DX), Z8, K1, Z8
+	VADDPS 64(DX), Z9, K2, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
+	VADDPS (DX), Z10, K1, Z10
+	VADDPS 64(DX), Z11, K2, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
+	VADDPS (DX), Z12, K1, Z12
+	VADDPS 64(DX), Z13, K2, Z13
 	ADDQ   BX, DX
-	VADDPS (DX), Z14, Z14
-	VADDPS 64(DX), Z15, Z15
+	VADDPS (DX), Z14, K1, Z14
+	VADDPS 64(DX), Z15, K2, Z15
 
 no_res:
 	TESTQ        $+32, CX
@@ -15321,6 +13700,8 @@ no_res:
 	VMINPS       Z15, Z17, Z15
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -15350,109 +13731,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z16
-	VFMADD231PS  (DX), Z16, K1, Z0
-	VFMADD231PS  64(DX), Z16, K2, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z2
-	VFMADD231PS  64(DX), Z16, K2, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z4
-	VFMADD231PS  64(DX), Z16, K2, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z6
-	VFMADD231PS  64(DX), Z16, K2, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z8
-	VFMADD231PS  64(DX), Z16, K2, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z10
-	VFMADD231PS  64(DX), Z16, K2, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z12
-	VFMADD231PS  64(DX), Z16, K2, Z13
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z16, K1, Z14
-	VFMADD231PS  64(DX), Z16, K2, Z15
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	VADDPS 64(DX), Z1, K2, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	VADDPS 64(DX), Z3, K2, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	VADDPS 64(DX), Z5, K2, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	VADDPS 64(DX), Z7, K2, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	VADDPS 64(DX), Z9, K2, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	VADDPS 64(DX), Z11, K2, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	VADDPS 64(DX), Z13, K2, Z13
-	ADDQ   BX, DX
-	VADDPS (DX), Z14, K1, Z14
-	VADDPS 64(DX), Z15, K2, Z15
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z16
-	VBROADCASTSS 100(AX), Z17
-	VMAXPS       Z0, Z16, Z0
-	VMINPS       Z0, Z17, Z0
-	VMAXPS       Z1, Z16, Z1
-	VMINPS       Z1, Z17, Z1
-	VMAXPS       Z2, Z16, Z2
-	VMINPS       Z2, Z17, Z2
-	VMAXPS       Z3, Z16, Z3
-	VMINPS       Z3, Z17, Z3
-	VMAXPS       Z4, Z16, Z4
-	VMINPS       Z4, Z17, Z4
-	VMAXPS       Z5, Z16, Z5
-	VMINPS       Z5, Z17, Z5
-	VMAXPS       Z6, Z16, Z6
-	VMINPS       Z6, Z17, Z6
-	VMAXPS       Z7, Z16, Z7
-	VMINPS       Z7, Z17, Z7
-	VMAXPS       Z8, Z16, Z8
-	VMINPS       Z8, Z17, Z8
-	VMAXPS       Z9, Z16, Z9
-	VMINPS       Z9, Z17, Z9
-	VMAXPS       Z10, Z16, Z10
-	VMINPS       Z10, Z17, Z10
-	VMAXPS       Z11, Z16, Z11
-	VMINPS       Z11, Z17, Z11
-	VMAXPS       Z12, Z16, Z12
-	VMINPS       Z12, Z17, Z12
-	VMAXPS       Z13, Z16, Z13
-	VMINPS       Z13, Z17, Z13
-	VMAXPS       Z14, Z16, Z14
-	VMINPS       Z14, Z17, Z14
-	VMAXPS       Z15, Z16, Z15
-	VMINPS       Z15, Z17, Z15
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -15488,7 +13766,7 @@ TEXT ·ukFarAVX512(SB), NOSPLIT, $0-16
 	JMP  (CX)(AX*8)
 
 // func ukHalf1AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf1AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -15565,21 +13843,28 @@ no_row:
 	VADDPS  Z1, Z0, Z0
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z1
-	VFMADD231PS  (DX), Z1, Z0
+	VFMADD231PS  (DX), Z1, K1, Z0
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 
 no_res:
 	TESTQ        $+32, CX
@@ -15590,6 +13875,8 @@ no_res:
 	VMINPS       Z0, Z2, Z0
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -15597,35 +13884,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z1
-	VFMADD231PS  (DX), Z1, K1, Z0
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z1
-	VBROADCASTSS 100(AX), Z2
-	VMAXPS       Z0, Z1, Z0
-	VMINPS       Z0, Z2, Z0
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -15633,7 +13891,7 @@ no_clampt:
 	RET
 
 // func ukHalf2AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf2AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -15725,25 +13983,32 @@ no_row:
 	VADDPS  Z2, Z1, Z1
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z2
-	VFMADD231PS  (DX), Z2, Z0
+	VFMADD231PS  (DX), Z2, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z2, Z1
+	VFMADD231PS  (DX), Z2, K1, Z1
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 
 no_res:
 	TESTQ        $+32, CX
@@ -15756,6 +14021,8 @@ no_res:
 	VMINPS       Z1, Z3, Z1
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -15765,41 +14032,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z2
-	VFMADD231PS  (DX), Z2, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z2, K1, Z1
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z2
-	VBROADCASTSS 100(AX), Z3
-	VMAXPS       Z0, Z2, Z0
-	VMINPS       Z0, Z3, Z0
-	VMAXPS       Z1, Z2, Z1
-	VMINPS       Z1, Z3, Z1
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -15809,7 +14041,7 @@ no_clampt:
 	RET
 
 // func ukHalf3AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf3AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -15920,29 +14152,36 @@ no_row:
 	VADDPS  Z3, Z2, Z2
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z3
-	VFMADD231PS  (DX), Z3, Z0
+	VFMADD231PS  (DX), Z3, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z3, Z1
+	VFMADD231PS  (DX), Z3, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z3, Z2
+	VFMADD231PS  (DX), Z3, K1, Z2
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 
 no_res:
 	TESTQ        $+32, CX
@@ -15957,6 +14196,8 @@ no_res:
 	VMINPS       Z2, Z4, Z2
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -15968,47 +14209,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z3
-	VFMADD231PS  (DX), Z3, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z3, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z3, K1, Z2
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z3
-	VBROADCASTSS 100(AX), Z4
-	VMAXPS       Z0, Z3, Z0
-	VMINPS       Z0, Z4, Z0
-	VMAXPS       Z1, Z3, Z1
-	VMINPS       Z1, Z4, Z1
-	VMAXPS       Z2, Z3, Z2
-	VMINPS       Z2, Z4, Z2
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -16020,7 +14220,7 @@ no_clampt:
 	RET
 
 // func ukHalf4AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf4AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -16142,33 +14342,40 @@ no_row:
 	VADDPS  Z4, Z3, Z3
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z4
-	VFMADD231PS  (DX), Z4, Z0
+	VFMADD231PS  (DX), Z4, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, Z1
+	VFMADD231PS  (DX), Z4, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, Z2
+	VFMADD231PS  (DX), Z4, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, Z3
+	VFMADD231PS  (DX), Z4, K1, Z3
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 
 no_res:
 	TESTQ        $+32, CX
@@ -16185,6 +14392,8 @@ no_res:
 	VMINPS       Z3, Z5, Z3
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -16198,53 +14407,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z4
-	VFMADD231PS  (DX), Z4, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z4, K1, Z3
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z4
-	VBROADCASTSS 100(AX), Z5
-	VMAXPS       Z0, Z4, Z0
-	VMINPS       Z0, Z5, Z0
-	VMAXPS       Z1, Z4, Z1
-	VMINPS       Z1, Z5, Z1
-	VMAXPS       Z2, Z4, Z2
-	VMINPS       Z2, Z5, Z2
-	VMAXPS       Z3, Z4, Z3
-	VMINPS       Z3, Z5, Z3
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -16258,7 +14420,7 @@ no_clampt:
 	RET
 
 // func ukHalf5AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf5AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -16397,37 +14559,44 @@ no_row:
 	VADDPS  Z5, Z4, Z4
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z5
-	VFMADD231PS  (DX), Z5, Z0
+	VFMADD231PS  (DX), Z5, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z5, Z1
+	VFMADD231PS  (DX), Z5, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z5, Z2
+	VFMADD231PS  (DX), Z5, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z5, Z3
+	VFMADD231PS  (DX), Z5, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z5, Z4
+	VFMADD231PS  (DX), Z5, K1, Z4
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 
 no_res:
 	TESTQ        $+32, CX
@@ -16446,6 +14615,8 @@ no_res:
 	VMINPS       Z4, Z6, Z4
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -16461,59 +14632,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z5
-	VFMADD231PS  (DX), Z5, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z5, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z5, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z5, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z5, K1, Z4
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z5
-	VBROADCASTSS 100(AX), Z6
-	VMAXPS       Z0, Z5, Z0
-	VMINPS       Z0, Z6, Z0
-	VMAXPS       Z1, Z5, Z1
-	VMINPS       Z1, Z6, Z1
-	VMAXPS       Z2, Z5, Z2
-	VMINPS       Z2, Z6, Z2
-	VMAXPS       Z3, Z5, Z3
-	VMINPS       Z3, Z6, Z3
-	VMAXPS       Z4, Z5, Z4
-	VMINPS       Z4, Z6, Z4
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -16529,7 +14647,7 @@ no_clampt:
 	RET
 
 // func ukHalf6AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf6AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -16685,41 +14803,48 @@ no_row:
 	VADDPS  Z6, Z5, Z5
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z6
-	VFMADD231PS  (DX), Z6, Z0
+	VFMADD231PS  (DX), Z6, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, Z1
+	VFMADD231PS  (DX), Z6, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, Z2
+	VFMADD231PS  (DX), Z6, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, Z3
+	VFMADD231PS  (DX), Z6, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, Z4
+	VFMADD231PS  (DX), Z6, K1, Z4
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, Z5
+	VFMADD231PS  (DX), Z6, K1, Z5
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 	ADDQ   BX, DX
-	VADDPS (DX), Z5, Z5
+	VADDPS (DX), Z5, K1, Z5
 
 no_res:
 	TESTQ        $+32, CX
@@ -16740,6 +14865,8 @@ no_res:
 	VMINPS       Z5, Z7, Z5
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -16757,65 +14884,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z6
-	VFMADD231PS  (DX), Z6, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, K1, Z4
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z6, K1, Z5
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	ADDQ   BX, DX
-	VADDPS (DX), Z5, K1, Z5
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z6
-	VBROADCASTSS 100(AX), Z7
-	VMAXPS       Z0, Z6, Z0
-	VMINPS       Z0, Z7, Z0
-	VMAXPS       Z1, Z6, Z1
-	VMINPS       Z1, Z7, Z1
-	VMAXPS       Z2, Z6, Z2
-	VMINPS       Z2, Z7, Z2
-	VMAXPS       Z3, Z6, Z3
-	VMINPS       Z3, Z7, Z3
-	VMAXPS       Z4, Z6, Z4
-	VMINPS       Z4, Z7, Z4
-	VMAXPS       Z5, Z6, Z5
-	VMINPS       Z5, Z7, Z5
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -16833,7 +14901,7 @@ no_clampt:
 	RET
 
 // func ukHalf7AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf7AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -17006,45 +15074,52 @@ no_row:
 	VADDPS  Z7, Z6, Z6
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z7
-	VFMADD231PS  (DX), Z7, Z0
+	VFMADD231PS  (DX), Z7, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, Z1
+	VFMADD231PS  (DX), Z7, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, Z2
+	VFMADD231PS  (DX), Z7, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, Z3
+	VFMADD231PS  (DX), Z7, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, Z4
+	VFMADD231PS  (DX), Z7, K1, Z4
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, Z5
+	VFMADD231PS  (DX), Z7, K1, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, Z6
+	VFMADD231PS  (DX), Z7, K1, Z6
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 	ADDQ   BX, DX
-	VADDPS (DX), Z5, Z5
+	VADDPS (DX), Z5, K1, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
+	VADDPS (DX), Z6, K1, Z6
 
 no_res:
 	TESTQ        $+32, CX
@@ -17067,6 +15142,8 @@ no_res:
 	VMINPS       Z6, Z8, Z6
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -17086,71 +15163,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z7
-	VFMADD231PS  (DX), Z7, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, K1, Z4
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, K1, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z7, K1, Z6
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	ADDQ   BX, DX
-	VADDPS (DX), Z5, K1, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z7
-	VBROADCASTSS 100(AX), Z8
-	VMAXPS       Z0, Z7, Z0
-	VMINPS       Z0, Z8, Z0
-	VMAXPS       Z1, Z7, Z1
-	VMINPS       Z1, Z8, Z1
-	VMAXPS       Z2, Z7, Z2
-	VMINPS       Z2, Z8, Z2
-	VMAXPS       Z3, Z7, Z3
-	VMINPS       Z3, Z8, Z3
-	VMAXPS       Z4, Z7, Z4
-	VMINPS       Z4, Z8, Z4
-	VMAXPS       Z5, Z7, Z5
-	VMINPS       Z5, Z8, Z5
-	VMAXPS       Z6, Z7, Z6
-	VMINPS       Z6, Z8, Z6
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -17170,7 +15182,7 @@ no_clampt:
 	RET
 
 // func ukHalf8AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf8AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -17360,49 +15372,56 @@ no_row:
 	VADDPS  Z8, Z7, Z7
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z8
-	VFMADD231PS  (DX), Z8, Z0
+	VFMADD231PS  (DX), Z8, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z1
+	VFMADD231PS  (DX), Z8, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z2
+	VFMADD231PS  (DX), Z8, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z3
+	VFMADD231PS  (DX), Z8, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z4
+	VFMADD231PS  (DX), Z8, K1, Z4
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z5
+	VFMADD231PS  (DX), Z8, K1, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z6
+	VFMADD231PS  (DX), Z8, K1, Z6
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, Z7
+	VFMADD231PS  (DX), Z8, K1, Z7
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 	ADDQ   BX, DX
-	VADDPS (DX), Z5, Z5
+	VADDPS (DX), Z5, K1, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
+	VADDPS (DX), Z6, K1, Z6
 	ADDQ   BX, DX
-	VADDPS (DX), Z7, Z7
+	VADDPS (DX), Z7, K1, Z7
 
 no_res:
 	TESTQ        $+32, CX
@@ -17427,6 +15446,8 @@ no_res:
 	VMINPS       Z7, Z9, Z7
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -17448,77 +15469,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z8
-	VFMADD231PS  (DX), Z8, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z4
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z6
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z8, K1, Z7
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	ADDQ   BX, DX
-	VADDPS (DX), Z5, K1, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	ADDQ   BX, DX
-	VADDPS (DX), Z7, K1, Z7
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z8
-	VBROADCASTSS 100(AX), Z9
-	VMAXPS       Z0, Z8, Z0
-	VMINPS       Z0, Z9, Z0
-	VMAXPS       Z1, Z8, Z1
-	VMINPS       Z1, Z9, Z1
-	VMAXPS       Z2, Z8, Z2
-	VMINPS       Z2, Z9, Z2
-	VMAXPS       Z3, Z8, Z3
-	VMINPS       Z3, Z9, Z3
-	VMAXPS       Z4, Z8, Z4
-	VMINPS       Z4, Z9, Z4
-	VMAXPS       Z5, Z8, Z5
-	VMINPS       Z5, Z9, Z5
-	VMAXPS       Z6, Z8, Z6
-	VMINPS       Z6, Z9, Z6
-	VMAXPS       Z7, Z8, Z7
-	VMINPS       Z7, Z9, Z7
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -17540,7 +15490,7 @@ no_clampt:
 	RET
 
 // func ukHalf9AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf9AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -17751,53 +15701,60 @@ no_row:
 	VADDPS  Z9, Z8, Z8
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z9
-	VFMADD231PS  (DX), Z9, Z0
+	VFMADD231PS  (DX), Z9, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, Z1
+	VFMADD231PS  (DX), Z9, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, Z2
+	VFMADD231PS  (DX), Z9, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, Z3
+	VFMADD231PS  (DX), Z9, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, Z4
+	VFMADD231PS  (DX), Z9, K1, Z4
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, Z5
+	VFMADD231PS  (DX), Z9, K1, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, Z6
+	VFMADD231PS  (DX), Z9, K1, Z6
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, Z7
+	VFMADD231PS  (DX), Z9, K1, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, Z8
+	VFMADD231PS  (DX), Z9, K1, Z8
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 	ADDQ   BX, DX
-	VADDPS (DX), Z5, Z5
+	VADDPS (DX), Z5, K1, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
+	VADDPS (DX), Z6, K1, Z6
 	ADDQ   BX, DX
-	VADDPS (DX), Z7, Z7
+	VADDPS (DX), Z7, K1, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
+	VADDPS (DX), Z8, K1, Z8
 
 no_res:
 	TESTQ        $+32, CX
@@ -17824,6 +15781,8 @@ no_res:
 	VMINPS       Z8, Z10, Z8
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -17847,83 +15806,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z9
-	VFMADD231PS  (DX), Z9, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, K1, Z4
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, K1, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, K1, Z6
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, K1, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z9, K1, Z8
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	ADDQ   BX, DX
-	VADDPS (DX), Z5, K1, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	ADDQ   BX, DX
-	VADDPS (DX), Z7, K1, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z9
-	VBROADCASTSS 100(AX), Z10
-	VMAXPS       Z0, Z9, Z0
-	VMINPS       Z0, Z10, Z0
-	VMAXPS       Z1, Z9, Z1
-	VMINPS       Z1, Z10, Z1
-	VMAXPS       Z2, Z9, Z2
-	VMINPS       Z2, Z10, Z2
-	VMAXPS       Z3, Z9, Z3
-	VMINPS       Z3, Z10, Z3
-	VMAXPS       Z4, Z9, Z4
-	VMINPS       Z4, Z10, Z4
-	VMAXPS       Z5, Z9, Z5
-	VMINPS       Z5, Z10, Z5
-	VMAXPS       Z6, Z9, Z6
-	VMINPS       Z6, Z10, Z6
-	VMAXPS       Z7, Z9, Z7
-	VMINPS       Z7, Z10, Z7
-	VMAXPS       Z8, Z9, Z8
-	VMINPS       Z8, Z10, Z8
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -17947,7 +15829,7 @@ no_clampt:
 	RET
 
 // func ukHalf10AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf10AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -18175,57 +16057,64 @@ no_row:
 	VADDPS  Z10, Z9, Z9
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z10
-	VFMADD231PS  (DX), Z10, Z0
+	VFMADD231PS  (DX), Z10, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z1
+	VFMADD231PS  (DX), Z10, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z2
+	VFMADD231PS  (DX), Z10, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z3
+	VFMADD231PS  (DX), Z10, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z4
+	VFMADD231PS  (DX), Z10, K1, Z4
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z5
+	VFMADD231PS  (DX), Z10, K1, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z6
+	VFMADD231PS  (DX), Z10, K1, Z6
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z7
+	VFMADD231PS  (DX), Z10, K1, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z8
+	VFMADD231PS  (DX), Z10, K1, Z8
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, Z9
+	VFMADD231PS  (DX), Z10, K1, Z9
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 	ADDQ   BX, DX
-	VADDPS (DX), Z5, Z5
+	VADDPS (DX), Z5, K1, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
+	VADDPS (DX), Z6, K1, Z6
 	ADDQ   BX, DX
-	VADDPS (DX), Z7, Z7
+	VADDPS (DX), Z7, K1, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
+	VADDPS (DX), Z8, K1, Z8
 	ADDQ   BX, DX
-	VADDPS (DX), Z9, Z9
+	VADDPS (DX), Z9, K1, Z9
 
 no_res:
 	TESTQ        $+32, CX
@@ -18254,6 +16143,8 @@ no_res:
 	VMINPS       Z9, Z11, Z9
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -18279,89 +16170,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z10
-	VFMADD231PS  (DX), Z10, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z4
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z6
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z8
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z10, K1, Z9
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	ADDQ   BX, DX
-	VADDPS (DX), Z5, K1, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	ADDQ   BX, DX
-	VADDPS (DX), Z7, K1, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	ADDQ   BX, DX
-	VADDPS (DX), Z9, K1, Z9
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z10
-	VBROADCASTSS 100(AX), Z11
-	VMAXPS       Z0, Z10, Z0
-	VMINPS       Z0, Z11, Z0
-	VMAXPS       Z1, Z10, Z1
-	VMINPS       Z1, Z11, Z1
-	VMAXPS       Z2, Z10, Z2
-	VMINPS       Z2, Z11, Z2
-	VMAXPS       Z3, Z10, Z3
-	VMINPS       Z3, Z11, Z3
-	VMAXPS       Z4, Z10, Z4
-	VMINPS       Z4, Z11, Z4
-	VMAXPS       Z5, Z10, Z5
-	VMINPS       Z5, Z11, Z5
-	VMAXPS       Z6, Z10, Z6
-	VMINPS       Z6, Z11, Z6
-	VMAXPS       Z7, Z10, Z7
-	VMINPS       Z7, Z11, Z7
-	VMAXPS       Z8, Z10, Z8
-	VMINPS       Z8, Z11, Z8
-	VMAXPS       Z9, Z10, Z9
-	VMINPS       Z9, Z11, Z9
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -18387,7 +16195,7 @@ no_clampt:
 	RET
 
 // func ukHalf11AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf11AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -18632,61 +16440,68 @@ no_row:
 	VADDPS  Z11, Z10, Z10
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z11
-	VFMADD231PS  (DX), Z11, Z0
+	VFMADD231PS  (DX), Z11, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z1
+	VFMADD231PS  (DX), Z11, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z2
+	VFMADD231PS  (DX), Z11, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z3
+	VFMADD231PS  (DX), Z11, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z4
+	VFMADD231PS  (DX), Z11, K1, Z4
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z5
+	VFMADD231PS  (DX), Z11, K1, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z6
+	VFMADD231PS  (DX), Z11, K1, Z6
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z7
+	VFMADD231PS  (DX), Z11, K1, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z8
+	VFMADD231PS  (DX), Z11, K1, Z8
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z9
+	VFMADD231PS  (DX), Z11, K1, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, Z10
+	VFMADD231PS  (DX), Z11, K1, Z10
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 	ADDQ   BX, DX
-	VADDPS (DX), Z5, Z5
+	VADDPS (DX), Z5, K1, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
+	VADDPS (DX), Z6, K1, Z6
 	ADDQ   BX, DX
-	VADDPS (DX), Z7, Z7
+	VADDPS (DX), Z7, K1, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
+	VADDPS (DX), Z8, K1, Z8
 	ADDQ   BX, DX
-	VADDPS (DX), Z9, Z9
+	VADDPS (DX), Z9, K1, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
+	VADDPS (DX), Z10, K1, Z10
 
 no_res:
 	TESTQ        $+32, CX
@@ -18717,6 +16532,8 @@ no_res:
 	VMINPS       Z10, Z12, Z10
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -18744,95 +16561,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z11
-	VFMADD231PS  (DX), Z11, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z4
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z6
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z8
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z11, K1, Z10
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	ADDQ   BX, DX
-	VADDPS (DX), Z5, K1, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	ADDQ   BX, DX
-	VADDPS (DX), Z7, K1, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	ADDQ   BX, DX
-	VADDPS (DX), Z9, K1, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z11
-	VBROADCASTSS 100(AX), Z12
-	VMAXPS       Z0, Z11, Z0
-	VMINPS       Z0, Z12, Z0
-	VMAXPS       Z1, Z11, Z1
-	VMINPS       Z1, Z12, Z1
-	VMAXPS       Z2, Z11, Z2
-	VMINPS       Z2, Z12, Z2
-	VMAXPS       Z3, Z11, Z3
-	VMINPS       Z3, Z12, Z3
-	VMAXPS       Z4, Z11, Z4
-	VMINPS       Z4, Z12, Z4
-	VMAXPS       Z5, Z11, Z5
-	VMINPS       Z5, Z12, Z5
-	VMAXPS       Z6, Z11, Z6
-	VMINPS       Z6, Z12, Z6
-	VMAXPS       Z7, Z11, Z7
-	VMINPS       Z7, Z12, Z7
-	VMAXPS       Z8, Z11, Z8
-	VMINPS       Z8, Z12, Z8
-	VMAXPS       Z9, Z11, Z9
-	VMINPS       Z9, Z12, Z9
-	VMAXPS       Z10, Z11, Z10
-	VMINPS       Z10, Z12, Z10
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -18860,7 +16588,7 @@ no_clampt:
 	RET
 
 // func ukHalf12AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf12AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -19122,65 +16850,72 @@ no_row:
 	VADDPS  Z12, Z11, Z11
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z12
-	VFMADD231PS  (DX), Z12, Z0
+	VFMADD231PS  (DX), Z12, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z1
+	VFMADD231PS  (DX), Z12, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z2
+	VFMADD231PS  (DX), Z12, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z3
+	VFMADD231PS  (DX), Z12, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z4
+	VFMADD231PS  (DX), Z12, K1, Z4
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z5
+	VFMADD231PS  (DX), Z12, K1, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z6
+	VFMADD231PS  (DX), Z12, K1, Z6
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z7
+	VFMADD231PS  (DX), Z12, K1, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z8
+	VFMADD231PS  (DX), Z12, K1, Z8
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z9
+	VFMADD231PS  (DX), Z12, K1, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z10
+	VFMADD231PS  (DX), Z12, K1, Z10
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, Z11
+	VFMADD231PS  (DX), Z12, K1, Z11
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 	ADDQ   BX, DX
-	VADDPS (DX), Z5, Z5
+	VADDPS (DX), Z5, K1, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
+	VADDPS (DX), Z6, K1, Z6
 	ADDQ   BX, DX
-	VADDPS (DX), Z7, Z7
+	VADDPS (DX), Z7, K1, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
+	VADDPS (DX), Z8, K1, Z8
 	ADDQ   BX, DX
-	VADDPS (DX), Z9, Z9
+	VADDPS (DX), Z9, K1, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
+	VADDPS (DX), Z10, K1, Z10
 	ADDQ   BX, DX
-	VADDPS (DX), Z11, Z11
+	VADDPS (DX), Z11, K1, Z11
 
 no_res:
 	TESTQ        $+32, CX
@@ -19213,6 +16948,8 @@ no_res:
 	VMINPS       Z11, Z13, Z11
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -19242,101 +16979,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z12
-	VFMADD231PS  (DX), Z12, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z4
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z6
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z8
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z10
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z12, K1, Z11
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	ADDQ   BX, DX
-	VADDPS (DX), Z5, K1, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	ADDQ   BX, DX
-	VADDPS (DX), Z7, K1, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	ADDQ   BX, DX
-	VADDPS (DX), Z9, K1, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	ADDQ   BX, DX
-	VADDPS (DX), Z11, K1, Z11
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z12
-	VBROADCASTSS 100(AX), Z13
-	VMAXPS       Z0, Z12, Z0
-	VMINPS       Z0, Z13, Z0
-	VMAXPS       Z1, Z12, Z1
-	VMINPS       Z1, Z13, Z1
-	VMAXPS       Z2, Z12, Z2
-	VMINPS       Z2, Z13, Z2
-	VMAXPS       Z3, Z12, Z3
-	VMINPS       Z3, Z13, Z3
-	VMAXPS       Z4, Z12, Z4
-	VMINPS       Z4, Z13, Z4
-	VMAXPS       Z5, Z12, Z5
-	VMINPS       Z5, Z13, Z5
-	VMAXPS       Z6, Z12, Z6
-	VMINPS       Z6, Z13, Z6
-	VMAXPS       Z7, Z12, Z7
-	VMINPS       Z7, Z13, Z7
-	VMAXPS       Z8, Z12, Z8
-	VMINPS       Z8, Z13, Z8
-	VMAXPS       Z9, Z12, Z9
-	VMINPS       Z9, Z13, Z9
-	VMAXPS       Z10, Z12, Z10
-	VMINPS       Z10, Z13, Z10
-	VMAXPS       Z11, Z12, Z11
-	VMINPS       Z11, Z13, Z11
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -19366,7 +17008,7 @@ no_clampt:
 	RET
 
 // func ukHalf13AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf13AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -19645,69 +17287,76 @@ no_row:
 	VADDPS  Z13, Z12, Z12
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z13
-	VFMADD231PS  (DX), Z13, Z0
+	VFMADD231PS  (DX), Z13, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z1
+	VFMADD231PS  (DX), Z13, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z2
+	VFMADD231PS  (DX), Z13, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z3
+	VFMADD231PS  (DX), Z13, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z4
+	VFMADD231PS  (DX), Z13, K1, Z4
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z5
+	VFMADD231PS  (DX), Z13, K1, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z6
+	VFMADD231PS  (DX), Z13, K1, Z6
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z7
+	VFMADD231PS  (DX), Z13, K1, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z8
+	VFMADD231PS  (DX), Z13, K1, Z8
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z9
+	VFMADD231PS  (DX), Z13, K1, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z10
+	VFMADD231PS  (DX), Z13, K1, Z10
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z11
+	VFMADD231PS  (DX), Z13, K1, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, Z12
+	VFMADD231PS  (DX), Z13, K1, Z12
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 	ADDQ   BX, DX
-	VADDPS (DX), Z5, Z5
+	VADDPS (DX), Z5, K1, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
+	VADDPS (DX), Z6, K1, Z6
 	ADDQ   BX, DX
-	VADDPS (DX), Z7, Z7
+	VADDPS (DX), Z7, K1, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
+	VADDPS (DX), Z8, K1, Z8
 	ADDQ   BX, DX
-	VADDPS (DX), Z9, Z9
+	VADDPS (DX), Z9, K1, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
+	VADDPS (DX), Z10, K1, Z10
 	ADDQ   BX, DX
-	VADDPS (DX), Z11, Z11
+	VADDPS (DX), Z11, K1, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
+	VADDPS (DX), Z12, K1, Z12
 
 no_res:
 	TESTQ        $+32, CX
@@ -19742,6 +17391,8 @@ no_res:
 	VMINPS       Z12, Z14, Z12
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -19773,107 +17424,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z13
-	VFMADD231PS  (DX), Z13, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z4
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z6
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z8
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z10
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z13, K1, Z12
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	ADDQ   BX, DX
-	VADDPS (DX), Z5, K1, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	ADDQ   BX, DX
-	VADDPS (DX), Z7, K1, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	ADDQ   BX, DX
-	VADDPS (DX), Z9, K1, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	ADDQ   BX, DX
-	VADDPS (DX), Z11, K1, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z13
-	VBROADCASTSS 100(AX), Z14
-	VMAXPS       Z0, Z13, Z0
-	VMINPS       Z0, Z14, Z0
-	VMAXPS       Z1, Z13, Z1
-	VMINPS       Z1, Z14, Z1
-	VMAXPS       Z2, Z13, Z2
-	VMINPS       Z2, Z14, Z2
-	VMAXPS       Z3, Z13, Z3
-	VMINPS       Z3, Z14, Z3
-	VMAXPS       Z4, Z13, Z4
-	VMINPS       Z4, Z14, Z4
-	VMAXPS       Z5, Z13, Z5
-	VMINPS       Z5, Z14, Z5
-	VMAXPS       Z6, Z13, Z6
-	VMINPS       Z6, Z14, Z6
-	VMAXPS       Z7, Z13, Z7
-	VMINPS       Z7, Z14, Z7
-	VMAXPS       Z8, Z13, Z8
-	VMINPS       Z8, Z14, Z8
-	VMAXPS       Z9, Z13, Z9
-	VMINPS       Z9, Z14, Z9
-	VMAXPS       Z10, Z13, Z10
-	VMINPS       Z10, Z14, Z10
-	VMAXPS       Z11, Z13, Z11
-	VMINPS       Z11, Z14, Z11
-	VMAXPS       Z12, Z13, Z12
-	VMINPS       Z12, Z14, Z12
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
@@ -19905,7 +17455,7 @@ no_clampt:
 	RET
 
 // func ukHalf14AVX512(args *byte)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·ukHalf14AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       args+0(FP), AX
 	VPXORD     Z0, Z0, Z0
@@ -20201,73 +17751,80 @@ no_row:
 	VADDPS  Z14, Z13, Z13
 
 no_col:
+	MOVQ         80(AX), DX
+	MOVQ         $+32, BX
 	TESTQ        $+64, CX
-	JNZ          tail
+	CMOVQEQ      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
 	TESTQ        $+1, CX
 	JZ           no_acc
 	MOVQ         16(AX), DX
 	MOVQ         56(AX), BX
 	VBROADCASTSS 92(AX), Z14
-	VFMADD231PS  (DX), Z14, Z0
+	VFMADD231PS  (DX), Z14, K1, Z0
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z1
+	VFMADD231PS  (DX), Z14, K1, Z1
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z2
+	VFMADD231PS  (DX), Z14, K1, Z2
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z3
+	VFMADD231PS  (DX), Z14, K1, Z3
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z4
+	VFMADD231PS  (DX), Z14, K1, Z4
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z5
+	VFMADD231PS  (DX), Z14, K1, Z5
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z6
+	VFMADD231PS  (DX), Z14, K1, Z6
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z7
+	VFMADD231PS  (DX), Z14, K1, Z7
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z8
+	VFMADD231PS  (DX), Z14, K1, Z8
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z9
+	VFMADD231PS  (DX), Z14, K1, Z9
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z10
+	VFMADD231PS  (DX), Z14, K1, Z10
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z11
+	VFMADD231PS  (DX), Z14, K1, Z11
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z12
+	VFMADD231PS  (DX), Z14, K1, Z12
 	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, Z13
+	VFMADD231PS  (DX), Z14, K1, Z13
 
 no_acc:
 	TESTQ  $+16, CX
 	JZ     no_res
 	MOVQ   32(AX), DX
 	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z0, K1, Z0
 	ADDQ   BX, DX
-	VADDPS (DX), Z1, Z1
+	VADDPS (DX), Z1, K1, Z1
 	ADDQ   BX, DX
-	VADDPS (DX), Z2, Z2
+	VADDPS (DX), Z2, K1, Z2
 	ADDQ   BX, DX
-	VADDPS (DX), Z3, Z3
+	VADDPS (DX), Z3, K1, Z3
 	ADDQ   BX, DX
-	VADDPS (DX), Z4, Z4
+	VADDPS (DX), Z4, K1, Z4
 	ADDQ   BX, DX
-	VADDPS (DX), Z5, Z5
+	VADDPS (DX), Z5, K1, Z5
 	ADDQ   BX, DX
-	VADDPS (DX), Z6, Z6
+	VADDPS (DX), Z6, K1, Z6
 	ADDQ   BX, DX
-	VADDPS (DX), Z7, Z7
+	VADDPS (DX), Z7, K1, Z7
 	ADDQ   BX, DX
-	VADDPS (DX), Z8, Z8
+	VADDPS (DX), Z8, K1, Z8
 	ADDQ   BX, DX
-	VADDPS (DX), Z9, Z9
+	VADDPS (DX), Z9, K1, Z9
 	ADDQ   BX, DX
-	VADDPS (DX), Z10, Z10
+	VADDPS (DX), Z10, K1, Z10
 	ADDQ   BX, DX
-	VADDPS (DX), Z11, Z11
+	VADDPS (DX), Z11, K1, Z11
 	ADDQ   BX, DX
-	VADDPS (DX), Z12, Z12
+	VADDPS (DX), Z12, K1, Z12
 	ADDQ   BX, DX
-	VADDPS (DX), Z13, Z13
+	VADDPS (DX), Z13, K1, Z13
 
 no_res:
 	TESTQ        $+32, CX
@@ -20304,6 +17861,8 @@ no_res:
 	VMINPS       Z13, Z15, Z13
 
 no_clamp:
+	TESTQ   $+64, CX
+	JNZ     tail
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, (CX)
@@ -20337,113 +17896,6 @@ no_clamp:
 	RET
 
 tail:
-	MOVQ         80(AX), DX
-	MOVQ         $-1, BX
-	BZHIQ        DX, BX, BX
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	TESTQ        $+1, CX
-	JZ           no_acct
-	MOVQ         16(AX), DX
-	MOVQ         56(AX), BX
-	VBROADCASTSS 92(AX), Z14
-	VFMADD231PS  (DX), Z14, K1, Z0
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z1
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z2
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z3
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z4
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z5
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z6
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z7
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z8
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z9
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z10
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z11
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z12
-	ADDQ         BX, DX
-	VFMADD231PS  (DX), Z14, K1, Z13
-
-no_acct:
-	TESTQ  $+16, CX
-	JZ     no_rest
-	MOVQ   32(AX), DX
-	MOVQ   64(AX), BX
-	VADDPS (DX), Z0, K1, Z0
-	ADDQ   BX, DX
-	VADDPS (DX), Z1, K1, Z1
-	ADDQ   BX, DX
-	VADDPS (DX), Z2, K1, Z2
-	ADDQ   BX, DX
-	VADDPS (DX), Z3, K1, Z3
-	ADDQ   BX, DX
-	VADDPS (DX), Z4, K1, Z4
-	ADDQ   BX, DX
-	VADDPS (DX), Z5, K1, Z5
-	ADDQ   BX, DX
-	VADDPS (DX), Z6, K1, Z6
-	ADDQ   BX, DX
-	VADDPS (DX), Z7, K1, Z7
-	ADDQ   BX, DX
-	VADDPS (DX), Z8, K1, Z8
-	ADDQ   BX, DX
-	VADDPS (DX), Z9, K1, Z9
-	ADDQ   BX, DX
-	VADDPS (DX), Z10, K1, Z10
-	ADDQ   BX, DX
-	VADDPS (DX), Z11, K1, Z11
-	ADDQ   BX, DX
-	VADDPS (DX), Z12, K1, Z12
-	ADDQ   BX, DX
-	VADDPS (DX), Z13, K1, Z13
-
-no_rest:
-	TESTQ        $+32, CX
-	JZ           no_clampt
-	VBROADCASTSS 96(AX), Z14
-	VBROADCASTSS 100(AX), Z15
-	VMAXPS       Z0, Z14, Z0
-	VMINPS       Z0, Z15, Z0
-	VMAXPS       Z1, Z14, Z1
-	VMINPS       Z1, Z15, Z1
-	VMAXPS       Z2, Z14, Z2
-	VMINPS       Z2, Z15, Z2
-	VMAXPS       Z3, Z14, Z3
-	VMINPS       Z3, Z15, Z3
-	VMAXPS       Z4, Z14, Z4
-	VMINPS       Z4, Z15, Z4
-	VMAXPS       Z5, Z14, Z5
-	VMINPS       Z5, Z15, Z5
-	VMAXPS       Z6, Z14, Z6
-	VMINPS       Z6, Z15, Z6
-	VMAXPS       Z7, Z14, Z7
-	VMINPS       Z7, Z15, Z7
-	VMAXPS       Z8, Z14, Z8
-	VMINPS       Z8, Z15, Z8
-	VMAXPS       Z9, Z14, Z9
-	VMINPS       Z9, Z15, Z9
-	VMAXPS       Z10, Z14, Z10
-	VMINPS       Z10, Z15, Z10
-	VMAXPS       Z11, Z14, Z11
-	VMINPS       Z11, Z15, Z11
-	VMAXPS       Z12, Z14, Z12
-	VMINPS       Z12, Z15, Z12
-	VMAXPS       Z13, Z14, Z13
-	VMINPS       Z13, Z15, Z13
-
-no_clampt:
 	MOVQ    16(AX), CX
 	MOVQ    56(AX), AX
 	VMOVUPS Z0, K1, (CX)
