@@ -34,7 +34,7 @@ func as(dt ndarray.DType, a *ndarray.Array) *ndarray.Array {
 // halfCase is a node of 16-bit floats.
 type halfCase struct {
 	op       string
-	operands [][]int          // shapes of floats
+	operands [][]int          // shapes of floats, nil where there is none
 	whole    []*ndarray.Array // further operands
 	attrs    []ssa.Attr
 	isExact  bool // no float is rounded
@@ -106,6 +106,19 @@ var rowCases = []halfCase{
 	{op: "ArgMin", operands: [][]int{{3, 80}}, attrs: []ssa.Attr{ssa.IntAttr("axis", 0)}, isExact: true},
 	{op: "CumSum", operands: [][]int{{3, 80, 2}}, whole: []*ndarray.Array{ndarray.Of([]int64{1})}, attrs: []ssa.Attr{ssa.IntAttr("reverse", 1)}},
 	{op: "MatMul", operands: [][]int{{2, 3, 5, 17}, {2, 1, 17, 40}}, more: 1},
+	{op: "LpNormalization", operands: [][]int{{3, 150}}, more: 2},
+	{op: "LpNormalization", operands: [][]int{{3, 7, 5}}, attrs: []ssa.Attr{ssa.IntAttr("p", 1), ssa.IntAttr("axis", 1)}, more: 2},
+	{op: "Attention", operands: [][]int{{2, 6, 5, 9}, {2, 3, 7, 9}, {2, 3, 7, 11}, {5, 7}}},
+	{op: "Attention", operands: [][]int{{2, 4, 24}, {2, 3, 24}, {2, 3, 24}, nil, {2, 4, 2, 6}, {2, 4, 2, 6}}, more: 4, attrs: []ssa.Attr{
+		ssa.IntAttr("q_num_heads", 4), ssa.IntAttr("kv_num_heads", 4), ssa.IntAttr("is_causal", 1), ssa.FloatAttr("softcap", 1.5)}},
+	{op: "Resize", operands: [][]int{{2, 3, 5, 7}, nil}, whole: []*ndarray.Array{ndarray.Of([]float32{1, 1, 1, 2}, 4)}, attrs: []ssa.Attr{ssa.StringAttr("mode", "linear")}},
+	{op: "Resize", operands: [][]int{{2, 3, 5, 7}, nil}, whole: []*ndarray.Array{ndarray.Of([]float32{1, 2, 1.6, 0.5}, 4)}, attrs: []ssa.Attr{
+		ssa.StringAttr("mode", "cubic")}, more: 2},
+	{op: "RNN", operands: [][]int{{4, 3, 5}, {1, 7, 5}, {1, 7, 7}, {1, 14}}, attrs: []ssa.Attr{ssa.IntAttr("hidden_size", 7)}, more: 3},
+	{op: "GRU", operands: [][]int{{4, 3, 5}, {2, 27, 5}, {2, 27, 9}, {2, 54}, nil, {2, 3, 9}}, more: 3, attrs: []ssa.Attr{ssa.IntAttr("hidden_size", 9),
+		ssa.StringAttr("direction", "bidirectional"), ssa.IntAttr("linear_before_reset", 1)}},
+	{op: "LSTM", operands: [][]int{{4, 3, 5}, {1, 132, 5}, {1, 132, 33}, {1, 264}, nil, {1, 3, 33}, {1, 3, 33}, {1, 99}}, more: 3, attrs: []ssa.Attr{
+		ssa.IntAttr("hidden_size", 33)}},
 	{op: "CumProd", operands: [][]int{{3, 9}}, whole: []*ndarray.Array{ndarray.Of([]int64{1})}, attrs: []ssa.Attr{ssa.IntAttr("exclusive", 1)}},
 }
 
@@ -123,6 +136,10 @@ func TestHalves(t *testing.T) {
 				rng := rand.New(rand.NewPCG(16, uint64(i)))
 				var operands []*ndarray.Array
 				for k, shape := range c.operands {
+					if shape == nil {
+						operands = append(operands, nil)
+						continue
+					}
 					a := as(dt, normal(rng, shape...))
 					if c.op == "BatchNormalization" && k == 4 { // variances
 						for j := range a.Len() {

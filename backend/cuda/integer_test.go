@@ -147,3 +147,72 @@ func TestQuantizedModel(t *testing.T) {
 		assert.True(t, ran[op], "%s among %v", op, ran)
 	}
 }
+
+// TestDynamicQuantization: the range is that of all elements and 0, whatever the number of blocks that look for it; NaN has no part in it.
+func TestDynamicQuantization(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for _, c := range []struct {
+		name  string
+		shape []int
+		of    func(i int, v float64) float64
+	}{
+		{"one", []int{}, nil},
+		{"some", []int{3, 5}, nil},
+		{"several blocks", []int{7, 1000}, nil},
+		{"more parts than blocks", []int{300_000}, nil},
+		{"positive", []int{300}, func(_ int, v float64) float64 { return 1 + math.Abs(v) }},
+		{"negative", []int{300}, func(_ int, v float64) float64 { return -1 - math.Abs(v) }},
+		{"zeros", []int{300}, func(int, float64) float64 { return 0 }},
+		{"ties", []int{256}, func(i int, _ float64) float64 { return float64(i) / 2 }},
+		{"small", []int{300}, func(_ int, v float64) float64 { return 1e-40 * v }},
+		{"large", []int{300}, func(_ int, v float64) float64 { return 1e37 * v }},
+		{"not a number", []int{5000}, func(i int, v float64) float64 { return map[bool]float64{true: math.NaN(), false: v}[i%7 == 0] }},
+		{"nothing but that", []int{30}, func(int, float64) float64 { return math.NaN() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := normal(rng, c.shape...)
+			for i := 0; c.of != nil && i < x.Len(); i++ {
+				x.SetFloat(i, c.of(i, x.Float(i)))
+			}
+			comparison(t, oneNode("DynamicQuantizeLinear", 3, []*ndarray.Array{x}), x, 2, 0)
+		})
+	}
+}
+
+// TestQuantizedLSTM compares layers with weights of 8 bits with the reference kernels: the range of the states is that of all sequences, also of
+// those that have ended.
+func TestQuantizedLSTM(t *testing.T) {
+	for i, c := range []struct {
+		steps, batch, input, hidden, dirs int
+		perColumn, hasStates              bool
+		weights                           ndarray.DType
+		lengths                           *ndarray.Array
+		attrs                             []ssa.Attr
+	}{
+		{5, 1, 7, 9, 1, false, false, ndarray.Int8, nil, nil},
+		{6, 1, 30, 40, 2, true, false, ndarray.Uint8, nil, []ssa.Attr{ssa.StringAttr("direction", "bidirectional")}},
+		{5, 3, 7, 10, 2, false, true, ndarray.Int8, ndarray.Of([]int32{2, 0, 5}, 3), []ssa.Attr{ssa.StringAttr("direction", "bidirectional")}},
+		{4, 2, 9, 33, 1, true, true, ndarray.Int8, nil, []ssa.Attr{ssa.StringAttr("direction", "reverse"), ssa.IntAttr("input_forget", 1), ssa.FloatAttr("clip", 0.5)}},
+		{3, 4, 5, 256, 1, false, false, ndarray.Uint8, nil, nil},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(13, uint64(i)))
+			n := []int{c.dirs}
+			if c.perColumn {
+				n = []int{c.dirs, 4 * c.hidden}
+			}
+			scale, zero := ndarray.Must(ndarray.Float32, n...), randomBytes(rng, c.weights, n...)
+			for k := range scale.Len() {
+				scale.SetFloat(k, 0.001+0.002*rng.Float64())
+			}
+			operands := []*ndarray.Array{normal(rng, c.steps, c.batch, c.input), randomBytes(rng, c.weights, c.dirs, c.input, 4*c.hidden),
+				randomBytes(rng, c.weights, c.dirs, c.hidden, 4*c.hidden), normal(rng, c.dirs, 8*c.hidden), c.lengths, nil, nil, nil, scale, zero, scale, zero}
+			if c.hasStates {
+				operands[5], operands[6] = normal(rng, c.dirs, c.batch, c.hidden), normal(rng, c.dirs, c.batch, c.hidden)
+				operands[7] = normal(rng, c.dirs, 3*c.hidden)
+			}
+			m := oneNode("com.microsoft/DynamicQuantizeLSTM", 3, operands, append(c.attrs, ssa.IntAttr("hidden_size", int64(c.hidden)))...)
+			comparison(t, m, operands[0], int64(3+c.dirs), 2e-5)
+		})
+	}
+}

@@ -148,6 +148,7 @@ func TestRecurrent(t *testing.T) {
 		{"lstm", "LSTM", 40, nil, false, false, true, nil},
 		{"lstm with peepholes", "LSTM", 6, lengths, true, true, true, []ssa.Attr{ssa.StringAttr("direction", "bidirectional")}},
 		{"lstm, coupled, other functions", "LSTM", 6, nil, true, true, true, []ssa.Attr{ssa.IntAttr("input_forget", 1), three}},
+		{"lstm, clipped", "LSTM", 6, nil, true, true, true, []ssa.Attr{ssa.FloatAttr("clip", 0.3)}},
 		{"lstm, functions by direction", "LSTM", 6, nil, false, false, true, []ssa.Attr{ssa.StringAttr("direction", "bidirectional"), six,
 			ssa.FloatsAttr("activation_alpha", 0.5, 2, 0.1, 0.2), ssa.FloatsAttr("activation_beta", 0.25)}},
 	}

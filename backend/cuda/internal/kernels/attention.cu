@@ -1,6 +1,8 @@
 // Attention: softmax(cap(scale·q·kᵀ) + mask)·v. A block of 128 threads has one query of one head; its scores lie in workspace, whose row
 // is as long as there are keys. Heads of keys and values serve as many heads of queries each.
 
+#include "element.h"
+
 const int THREADS = 128, WARPS = THREADS / 32;
 
 struct Strides { int batch, head, row; }; // of elements; those of a row are contiguous
@@ -31,7 +33,7 @@ template <bool isMax> __device__ float joined(float v) {
   return v;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) attention(const float *__restrict__ q, const float *__restrict__ k, const float *__restrict__ v, const void *__restrict__ mask, const long long *__restrict__ valid, float *y, float *kept, float *scores, Attention p) {
+ENTRY(attention, THREADS)(const Element *__restrict__ q, const Element *__restrict__ k, const Element *__restrict__ v, const void *__restrict__ mask, const long long *__restrict__ valid, Element *y, Element *kept, float *scores, Attention p) {
   const int i = blockIdx.x, h = blockIdx.y, b = blockIdx.z, g = h / (p.heads / p.kvHeads);
   const long long row = ((long long)(b * p.heads + h) * p.queries + i) * p.keys;
   q += (long long)b * p.q.batch + (long long)h * p.q.head + (long long)i * p.q.row;
@@ -51,18 +53,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const float *__r
   float most = none;
   for (int j = threadIdx.x; j < p.keys; j += THREADS) {
     float s = 0.0f;
-    for (int d = 0; d < p.size; d++) s += q[d] * k[(long long)j * p.k.row + d];
+    for (int d = 0; d < p.size; d++) s += load(q + d) * load(k + (long long)j * p.k.row + d);
     s *= p.scale;
-    if (p.stage == 0) kept[row + j] = s;
+    if (p.stage == 0) store(kept + row + j, s);
     if (p.cap != 0.0f) s = p.cap * tanhf(s / p.cap);
-    if (p.stage == 1) kept[row + j] = s;
+    if (p.stage == 1) store(kept + row + j, s);
     float bias = j < first || j > last ? none : 0.0f;
     if (p.hasMask) {
       const long long at = (long long)b * p.maskBatch + (long long)h * p.maskHead + (long long)i * p.maskRow + (long long)j * p.maskColumn;
-      bias += p.isBool ? (((const unsigned char *)mask)[at] ? 0.0f : none) : ((const float *)mask)[at];
+      bias += p.isBool ? (((const unsigned char *)mask)[at] ? 0.0f : none) : load((const Element *)mask + at);
     }
     s = bias == none ? none : s + bias;
-    if (p.stage == 2) kept[row + j] = s;
+    if (p.stage == 2) store(kept + row + j, s);
     scores[j] = s;
     most = s > most || s != s ? s : most;
   }
@@ -76,13 +78,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const float *__r
   sum = joined<false>(sum); // a barrier, behind which all scores are there
   const float factor = most == none ? 0.0f : 1.0f / sum;
   if (p.stage == 3)
-    for (int j = threadIdx.x; j < p.keys; j += THREADS) kept[row + j] = scores[j] * factor;
+    for (int j = threadIdx.x; j < p.keys; j += THREADS) store(kept + row + j, scores[j] * factor);
   for (int d = threadIdx.x; d < p.valueSize; d += THREADS) {
     float out = 0.0f;
-    for (int j = 0; j < p.keys; j++) out += scores[j] * v[(long long)j * p.v.row + d];
-    y[d] = out * factor;
+    for (int j = 0; j < p.keys; j++) out += scores[j] * load(v + (long long)j * p.v.row + d);
+    store(y + d, out * factor);
   }
 }
+
+#ifndef HALF
 
 // Attention over operands wherever they lie, with the softmax as the keys stream by: no score goes to memory. A block has four queries,
 // a warp each, and goes through the keys in tiles of 32, a lane each:
@@ -188,3 +192,5 @@ extern "C" __global__ void __launch_bounds__(THREADS) attend(const float *__rest
     y[yAt + c * p.y.column] = result;
   }
 }
+
+#endif

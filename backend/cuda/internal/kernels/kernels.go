@@ -6,8 +6,9 @@
 //	recurrent.cu   LSTM, GRU, RNN           attention.cu   scaled dot-product attention
 //	resize.cu      sums of weighted elements along an axis
 //	integer.cu     products and convolutions of 8-bit integers
+//	dynamic.cu     quantization by the range of the elements, LSTM with quantized weights
 //
-// gemm.cu, conv.cu and rows.cu are compiled for float32, float16 and bfloat16 (element.h).
+// Sources that include element.h are compiled for float32, float16 and bfloat16, but for dynamic.cu.
 package kernels
 
 import (
@@ -29,11 +30,11 @@ import (
 
 // files has the PTX compressed, a sixth of its size in a program.
 //
-//go:generate go run ../../../../internal/tools/nvrtc -gzip attention.cu conv.cu conv_bf16.cu conv_f16.cu gemm.cu gemm_bf16.cu gemm_f16.cu integer.cu move.cu recurrent.cu resize.cu rows.cu rows_bf16.cu rows_f16.cu
+//go:generate go run ../../../../internal/tools/nvrtc -gzip attention.cu attention_bf16.cu attention_f16.cu conv.cu conv_bf16.cu conv_f16.cu dynamic.cu gemm.cu gemm_bf16.cu gemm_f16.cu integer.cu move.cu recurrent.cu recurrent_bf16.cu recurrent_f16.cu resize.cu resize_bf16.cu resize_f16.cu rows.cu rows_bf16.cu rows_f16.cu
 //go:embed *.ptx.gz
 var files embed.FS
 
-// Floats is a type of floats: 16-bit floats have kernels of products, convolutions and rows, which compute in float32.
+// Floats is a type of floats: 16-bit floats have kernels of their own, which compute in float32.
 type Floats string
 
 // The types, by the ends of the names of modules and kernels.
@@ -53,10 +54,11 @@ func (f Floats) Size() int64 {
 
 // entries are the kernels of each module.
 var entries = withHalves(map[string][]string{
-	"attention": {"attention", "attend"},
-	"recurrent": {"recurrent"},
-	"resize":    {"resample"},
-	"integer":   {"igemm", "iconv", "idepthwise"},
+	"attention":   {"attend"},
+	"dynamic":     {"ranges", "dynamic", "quantized_lstm"},
+	"resize_f16":  {"resample_first_f16", "resample_last_f16"},
+	"resize_bf16": {"resample_first_bf16", "resample_last_bf16"},
+	"integer":     {"igemm", "iconv", "idepthwise"},
 	"move": {"view1", "view2", "view4", "view8", "place1", "place2", "place4", "place8", "take1", "take2", "take4", "take8", "transpose4",
 		"look11", "look12", "look14", "look18", "look21", "look22", "look24", "look28",
 		"gather1", "gather2", "gather4", "gather8"},
@@ -67,8 +69,11 @@ var entries = withHalves(map[string][]string{
 
 // ofFloats are the kernels of each module that there are for every type of floats.
 var ofFloats = map[string][]string{
-	"conv": {"conv", "depthwise", "pool", "transposed", "lrn"},
-	"gemm": {"gemm", "few", "gemv"},
+	"attention": {"attention"},
+	"recurrent": {"recurrent"},
+	"resize":    {"resample"},
+	"conv":      {"conv", "depthwise", "pool", "transposed", "lrn"},
+	"gemm":      {"gemm", "few", "gemv"},
 	"rows": {"softmax", "normalize", "reduce_sum", "reduce_product", "reduce_max", "reduce_min", "reduce_l1", "reduce_l2", "reduce_squares",
 		"reduce_log", "reduce_logexp", "best", "cumulate_sum", "cumulate_product"},
 }

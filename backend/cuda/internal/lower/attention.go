@@ -41,8 +41,9 @@ func (h *heads) place(all, from int) (kernels.View, bool) {
 
 func attention(p *prep) (bool, error) {
 	n := p.node
+	f, ok := floatTypes[p.in[0].dt]
 	for i, o := range p.in {
-		if o.present && o.dt != ndarray.Float32 && !(i == 3 && o.dt == ndarray.Bool) && i != 6 {
+		if !ok || o.present && o.dt != p.in[0].dt && !(i == 3 && o.dt == ndarray.Bool) && i != 6 {
 			return false, nil
 		}
 	}
@@ -69,17 +70,16 @@ func attention(p *prep) (bool, error) {
 	if !p.mask(&g, []int{q.batch, q.heads, q.rows, total}) {
 		return false, nil
 	}
-	keys, ok1 := p.joinPast(1, 4, k, total, past)
-	values, ok2 := p.joinPast(2, 5, v, total, past)
+	keys, ok1 := p.joinPast(f, 1, 4, k, total, past)
+	values, ok2 := p.joinPast(f, 2, 5, v, total, past)
 	if !ok1 || !ok2 {
 		return false, nil
 	}
 	g.K, g.V = keys.strides, values.strides
-	bytes := int64(q.batch) * int64(q.heads) * int64(q.rows) * int64(total) * 4
-	scores := p.workspace(bytes)
+	scores := p.temporary(int64(q.batch) * int64(q.heads) * int64(q.rows) * int64(total) * 4)
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Attention(int64(q.batch), g, c.In[0], keys.of(c), values.of(c), at(c.In, 3), at(c.In, 6), c.Out[0], at(c.Out, 3),
-			part(c.Scratch, scores, bytes))
+		return p.host.Kernels().Of(f).Attention(int64(q.batch), g, c.In[0], keys.of(c), values.of(c), at(c.In, 3), at(c.In, 6), c.Out[0], at(c.Out, 3),
+			scores(c))
 	}, 0, 1, 2, 3, 6)
 	return true, nil
 }
@@ -111,20 +111,20 @@ type joinedRows struct {
 
 // joinPast writes the past and what is new behind each other, into the result that has the same number as the operand, or into workspace;
 // where neither is needed, what is new stays where it is.
-func (p *prep) joinPast(operand, before int, h heads, total, past int) (joinedRows, bool) {
+func (p *prep) joinPast(f kernels.Floats, operand, before int, h heads, total, past int) (joinedRows, bool) {
 	if past == 0 && !p.wants(operand) {
 		return joinedRows{h.strides, func(c *Call) Operand { return c.In[operand] }}, true
 	}
 	joined := joinedRows{kernels.Strides{Batch: int32(h.heads * total * h.size), Head: int32(total * h.size), Row: int32(h.size)},
 		func(c *Call) Operand { return c.Out[operand] }}
 	if !p.wants(operand) {
-		bytes := int64(h.batch) * int64(h.heads) * int64(total) * int64(h.size) * 4
-		from := p.workspace(bytes)
-		joined.of = func(c *Call) Operand { return part(c.Scratch, from, bytes) }
+		joined.of = p.temporary(int64(h.batch) * int64(h.heads) * int64(total) * int64(h.size) * f.Size())
 	}
 	put := func(in int, h heads, from int) bool {
 		v, ok := h.place(total, from)
-		p.launch(func(c *Call) (*device.Launch, error) { return p.host.Kernels().Place(4, v, c.In[in], joined.of(c)) }, in)
+		p.launch(func(c *Call) (*device.Launch, error) {
+			return p.host.Kernels().Place(int(f.Size()), v, c.In[in], joined.of(c))
+		}, in)
 		return ok
 	}
 	ok := put(operand, h, past)

@@ -53,9 +53,8 @@ func (o *intOperands) reads() (out []int) {
 
 // flips gives what makes factors into int8; false for other types than those of 8 bits.
 func (p *prep) flips(o intOperands) (a, b int32, ok bool) {
-	flip := map[ndarray.DType]int32{ndarray.Int8: 0, ndarray.Uint8: kernels.Flip}
-	a, okA := flip[p.in[o.a].dt]
-	b, okB := flip[p.in[o.b].dt]
+	a, okA := flipOf[p.in[o.a].dt]
+	b, okB := flipOf[p.in[o.b].dt]
 	return a, b, okA && okB && p.in[o.a].n > 0 && p.in[o.b].n > 0
 }
 

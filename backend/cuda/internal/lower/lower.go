@@ -146,12 +146,6 @@ const most = 1<<31 - 1
 func (p *prep) has(i int) bool   { return i < len(p.in) && p.in[i].present }
 func (p *prep) wants(i int) bool { return i < len(p.out) && p.out[i].present }
 
-// areFloats reports that all operands and results are of type float32.
-func (p *prep) areFloats() bool {
-	f, ok := p.floats()
-	return ok && f == kernels.Float32
-}
-
 // floatTypes are the types of floats that kernels have.
 var floatTypes = map[ndarray.DType]kernels.Floats{
 	ndarray.Float32: kernels.Float32, ndarray.Float16: kernels.Float16, ndarray.BFloat16: kernels.BFloat16,
@@ -230,6 +224,12 @@ func (p *prep) workspace(bytes int64) int64 {
 	at := (p.scratch + 255) &^ 255
 	p.scratch = at + bytes
 	return at
+}
+
+// temporary is a piece of the workspace.
+func (p *prep) temporary(bytes int64) func(c *Call) Operand {
+	from := p.workspace(bytes)
+	return func(c *Call) Operand { return part(c.Scratch, from, bytes) }
 }
 
 // part is a piece of an operand.

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -34,8 +35,9 @@ const (
 // recurrent is the rule of a cell with these activations, unless the node has its own.
 func recurrent(cell int32, activations ...string) rule {
 	return func(p *prep) (bool, error) {
-		g, ok := p.recurrence(cell, activations)
-		if !ok {
+		f, isFloat := floatTypes[p.in[opX].dt]
+		g, ok := p.recurrence(cell, activations, 2)
+		if !ok || !isFloat || p.in[opW].dt != p.in[opX].dt || p.in[opR].dt != p.in[opX].dt || !p.statesFit(&g) {
 			return false, nil
 		}
 		x := p.in[opX].shape
@@ -45,25 +47,34 @@ func recurrent(cell int32, activations ...string) rule {
 		}
 		product := kernels.Gemm{M: int32(rows), N: int32(width), K: int32(input), ARow: int64(input), AColumn: 1, BRow: 1, BColumn: int64(input),
 			BBatch: int64(width) * int64(input), CBatch: int64(rows) * int64(width), Alpha: 1}
-		bytes := int64(g.Dirs) * int64(rows) * int64(width) * 4
-		from := p.workspace(bytes)
+		xOf, okX, err := p.widened(opX)
+		wOf, okW, err2 := p.widened(opW)
+		if err = errors.Join(err, err2); err != nil || !okX || !okW {
+			return false, err
+		}
+		gates := p.temporary(int64(g.Dirs) * int64(rows) * int64(width) * 4)
 		p.launch(func(c *Call) (*device.Launch, error) {
-			return p.host.Kernels().Gemm(product, int64(g.Dirs), c.In[opX], c.In[opW], Operand{}, part(c.Scratch, from, bytes))
+			return p.host.Kernels().Gemm(product, int64(g.Dirs), xOf(c), wOf(c), Operand{}, gates(c))
 		}, opX, opW)
 		p.launch(func(c *Call) (*device.Launch, error) {
-			return p.host.Kernels().Recurrent(g, kernels.RecurrentOperands{Gates: part(c.Scratch, from, bytes), R: c.In[opR], Bias: at(c.In, opBias),
-				Lengths: at(c.In, opLengths), H: at(c.In, opH), C: at(c.In, opC), Peepholes: at(c.In, opPeepholes)},
-				at(c.Out, 0), at(c.Out, 1), at(c.Out, 2))
+			return p.host.Kernels().Of(f).Recurrent(g, p.layer(c, gates(c)), at(c.Out, 0), at(c.Out, 1), at(c.Out, 2))
 		}, opR, opBias, opLengths, opH, opC, opPeepholes)
 		return true, nil
 	}
 }
 
-// recurrence reads the geometry; false if the node stays on the host: for other types than float32, and for lengths that no constant tells.
-func (p *prep) recurrence(cell int32, activations []string) (g kernels.Recurrent, ok bool) {
+// layer are the operands of a layer, with what is there for all steps.
+func (p *prep) layer(c *Call, gates Operand) kernels.RecurrentOperands {
+	return kernels.RecurrentOperands{Gates: gates, R: c.In[opR], Bias: at(c.In, opBias), Lengths: at(c.In, opLengths), H: at(c.In, opH), C: at(c.In, opC),
+		Peepholes: at(c.In, opPeepholes)}
+}
+
+// recurrence reads the geometry, with the units along an axis of R; false if the node stays on the host: for operands beside the weights of
+// another type than X, and for lengths that no constant tells.
+func (p *prep) recurrence(cell int32, activations []string, units int) (g kernels.Recurrent, ok bool) {
 	n := p.node
-	for i, o := range slices.Concat(p.in, p.out) {
-		if o.present && i != opLengths && o.dt != ndarray.Float32 {
+	for i, o := range slices.Concat(p.in[:min(len(p.in), opPeepholes+1)], p.out) {
+		if o.present && i != opW && i != opR && i != opLengths && o.dt != p.in[opX].dt {
 			return g, false
 		}
 	}
@@ -71,7 +82,7 @@ func (p *prep) recurrence(cell int32, activations []string) (g kernels.Recurrent
 	if len(x) != 3 || len(r) != 3 {
 		return g, false
 	}
-	g = kernels.Recurrent{Cell: cell, Steps: int32(x[0]), Batch: int32(x[1]), Hidden: int32(r[2]), Dirs: int32(r[0]),
+	g = kernels.Recurrent{Cell: cell, Steps: int32(x[0]), Batch: int32(x[1]), Hidden: int32(r[units]), Dirs: int32(r[0]),
 		Linear: int32(ops.Int(n, "linear_before_reset")), Coupled: int32(ops.Int(n, "input_forget"))}
 	if ops.Int(n, "layout") != 0 {
 		g.BatchFirst, g.Steps, g.Batch = 1, g.Batch, g.Steps
@@ -85,7 +96,7 @@ func (p *prep) recurrence(cell int32, activations []string) (g kernels.Recurrent
 	if n.Has("clip") {
 		g.Clip = max(ops.Float(n, "clip"), 0)
 	}
-	return g, p.gates(&g, activations) && p.lengthsFit(int(g.Steps)) && p.statesFit(&g)
+	return g, p.gates(&g, activations) && p.lengthsFit(int(g.Steps))
 }
 
 // gates reads the activations.

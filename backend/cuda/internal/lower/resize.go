@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -30,8 +31,9 @@ type resized struct {
 
 func resize(p *prep) (bool, error) {
 	n, x, y := p.node, p.in[0], p.out[0]
+	f, isFloat := floatTypes[x.dt]
 	if ops.Str(n, "mode") == "nearest" || ops.Str(n, "coordinate_transformation_mode") == "tf_crop_and_resize" ||
-		ops.Str(n, "keep_aspect_ratio_policy") != "stretch" || x.dt != ndarray.Float32 || y.dt != x.dt || x.n == 0 || len(p.out) != 1 {
+		ops.Str(n, "keep_aspect_ratio_policy") != "stretch" || !isFloat || y.dt != x.dt || x.n == 0 || len(p.out) != 1 {
 		return false, nil
 	}
 	axes, ok, err := p.resizedAxes()
@@ -42,7 +44,7 @@ func resize(p *prep) (bool, error) {
 		return copyBytes(p)
 	}
 	shape := append([]int{}, x.shape...)
-	var from *int64 // where in the workspace the operand lies, nil for the node's
+	var from *int64 // where in the workspace the operand lies, nil for the node's; in it are float32s
 	for i, r := range axes {
 		var to *int64
 		outer, dim, inner := around(shape, r.axis)
@@ -52,7 +54,7 @@ func resize(p *prep) (bool, error) {
 			at := p.workspace(bytes)
 			to = &at
 		}
-		done, err := p.resample(r, [3]int{outer, dim, inner}, from, to, bytes)
+		done, err := p.resample(f, r, [3]int{outer, dim, inner}, from, to, bytes)
 		if !done || err != nil {
 			return false, err
 		}
@@ -89,7 +91,7 @@ func (p *prep) resizedAxes() (out []resized, ok bool, err error) {
 }
 
 // resample adds the launch for one axis. Operand and result lie in the workspace where a place there is given.
-func (p *prep) resample(r resized, around [3]int, from, to *int64, bytes int64) (bool, error) {
+func (p *prep) resample(f kernels.Floats, r resized, around [3]int, from, to *int64, bytes int64) (bool, error) {
 	outer, dim, inner := around[0], around[1], around[2]
 	length := p.out[0].shape[r.axis]
 	weights, err := p.weights(r, dim, length)
@@ -114,7 +116,7 @@ func (p *prep) resample(r resized, around [3]int, from, to *int64, bytes int64) 
 		if to != nil {
 			y = part(c.Scratch, *to, bytes)
 		}
-		return p.host.Kernels().Resample(int64(outer), int32(dim), int32(length), int32(inner), int32(taps), x, atOf, valuesOf, y)
+		return p.host.Kernels().Of(f).Resample(int64(outer), int32(dim), int32(length), int32(inner), int32(taps), from == nil, to == nil, x, atOf, valuesOf, y)
 	}, 0)
 	return true, nil
 }

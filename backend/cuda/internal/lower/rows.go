@@ -142,12 +142,12 @@ func reduction(shape []int, mask []bool) (g kernels.Reduction, ok bool) {
 	return g, fits[0] && fits[1]
 }
 
-// lpNorm divides by the norms of rows, which lie in workspace; 0 where a norm is 0.
+// lpNorm divides by the norms of rows, which lie in workspace as float32; 0 where a norm is 0.
 func lpNorm(p *prep) (bool, error) {
 	const f = ndarray.Float32
-	shape := p.in[0].shape
+	dt, shape := p.out[0].dt, p.in[0].shape
 	axis, ok := p.axis(len(shape))
-	if !p.areFloats() || !ok || p.in[0].n == 0 {
+	if _, areFloats := p.floats(); !areFloats || !ok || p.in[0].n == 0 {
 		return false, nil
 	}
 	mask := make([]bool, len(shape))
@@ -156,20 +156,26 @@ func lpNorm(p *prep) (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	wide, ok, err := p.widened(0)
+	if !ok || err != nil {
+		return false, err
+	}
 	how, rows := map[int64]string{1: "l1", 2: "l2"}[ops.Int(p.node, "p")], p.in[0].n/int(g.N)
-	bytes := int64(rows) * 4
-	from := p.workspace(bytes)
-	norms := func(c *Call) Operand { return part(c.Scratch, from, bytes) }
+	norms := p.temporary(int64(rows) * 4)
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Reduce(how, int64(rows), g, c.In[0], norms(c))
+		return p.host.Kernels().Reduce(how, int64(rows), g, wide(c), norms(c))
 	}, 0)
 	kept := slices.Clone(shape)
 	kept[axis] = 1
 	var b builder
 	x, norm := b.operand(f), b.operand(f)
 	isZero := b.do(ndarray.Bool, "Equal", norm, b.Number(f, 0))
-	b.Store(b.do(f, "Where", isZero, b.Number(f, 0), b.do(f, "Div", x, norm)))
-	return p.programOver(&b.Program, [][]int{shape, kept}, func(c *Call) []Operand { return []Operand{c.In[0], norms(c)} }, 0)
+	y := b.do(f, "Where", isZero, b.Number(f, 0), b.do(f, "Div", x, norm))
+	if dt != f {
+		y = b.do(dt, "Cast", y)
+	}
+	b.Store(y)
+	return p.programOver(&b.Program, [][]int{shape, kept}, func(c *Call) []Operand { return []Operand{wide(c), norms(c)} }, 0)
 }
 
 // reduceRows reduces contiguous rows of n elements.

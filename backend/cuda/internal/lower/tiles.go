@@ -138,6 +138,36 @@ func (p *prep) programOver(t *tile.Program, shapes [][]int, operands func(c *Cal
 	return true, nil
 }
 
+// widened gives an operand of floats as float32: where it lies, or in workspace, where a launch casts it to; false if it has other elements.
+func (p *prep) widened(i int) (of func(c *Call) Operand, ok bool, err error) {
+	x := p.in[i]
+	if x.dt == ndarray.Float32 {
+		return func(c *Call) Operand { return c.In[i] }, true, nil
+	}
+	if _, isFloat := floatTypes[x.dt]; !isFloat || x.n == 0 {
+		return nil, false, nil
+	}
+	var b builder
+	b.Store(b.do(ndarray.Float32, "Cast", b.operand(x.dt)))
+	l, err := b.Bind([][]int{{x.n}})
+	if err != nil {
+		return nil, false, err
+	}
+	text, err := emit.Program(&b.Program, l)
+	if err != nil {
+		return nil, false, err
+	}
+	k, err := p.host.Emitted(p.ctx, text, emit.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	of = p.temporary(int64(x.n) * 4)
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return kernels.Emitted(k, (x.n+emit.Threads-1)/emit.Threads, emit.Threads, x.n, []Operand{c.In[i]}, []Operand{of(c)})
+	}, i)
+	return of, true, nil
+}
+
 // text is a program as a kernel; what cannot be written is an [emit.UnsupportedError].
 func (p *prep) text(t *tile.Program, shapes [][]int) (string, error) {
 	no := &emit.UnsupportedError{What: "a program of other shapes than its result's"}

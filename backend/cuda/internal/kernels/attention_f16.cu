@@ -1,0 +1,3 @@
+#define HALF
+#define FLOAT16
+#include "attention.cu"

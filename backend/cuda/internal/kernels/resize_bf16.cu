@@ -1,0 +1,3 @@
+#define HALF
+#define BFLOAT16
+#include "resize.cu"
