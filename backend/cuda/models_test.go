@@ -143,6 +143,9 @@ func TestModels(t *testing.T) {
 		start := time.Now()
 		assert.NoError(t, conformance.Verify(t.Context(), c, whole("cuda-test-models", sum), conformance.Tolerance{Rtol: 1e-3, Atol: 1e-4}))
 		assert.Positive(t, (*sum).stats.Launches, c.Name)
+		if c.Name != "mamba_scan_loop" { // whose recorded inputs are of no steps once: there is nothing to compute
+			assert.Empty(t, (*sum).host, c.Name)
+		}
 		t.Logf("%s: %s; %.1f s", c.Name, *sum, time.Since(start).Seconds())
 	}
 	if !slices.Contains(wanted, "all") && !slices.Contains(wanted, "reduced") {

@@ -59,7 +59,7 @@ func TestNodes(t *testing.T) {
 	}
 	t.Logf("%d of %d node tests ran kernels on the device", onDevice, ran)
 	if isWhole {
-		assert.GreaterOrEqual(t, onDevice, 1218)
+		assert.GreaterOrEqual(t, onDevice, 1226)
 	} else {
 		assert.GreaterOrEqual(t, onDevice, 49)
 		assert.Equal(t, len(few), ran)

@@ -47,14 +47,22 @@ static __device__ __noinline__ float activation(int kind, float a, float b, floa
 
 static __device__ __forceinline__ float activate(const Activation &f, float clip, float x) { return activation(f.kind, f.alpha, f.beta, clip, x); }
 
-// lstm computes a step of a unit from its gates before their activations, without peepholes: its new state, and its cell. Peepholes, if there
-// are any, are those of the unit, n apart.
-template <class T> static __device__ __forceinline__ float lstm(const Recurrent &p, const Activation *f, float in, float out, float forget, float fresh, float &cell, const T *peepholes, int n) {
-  float c = cell;
-  if (peepholes) in += load(peepholes) * c; // without them an infinite cell reaches no gate
-  if (peepholes) forget += load(peepholes + 2 * n) * c;
-  const float i = activate(f[0], p.clip, in), keep = p.coupled ? 1.0f - i : activate(f[0], p.clip, forget);
-  cell = c = keep * c + i * activate(f[1], p.clip, fresh);
-  if (peepholes) out += load(peepholes + n) * c;
-  return activate(f[0], p.clip, out) * activate(f[2], 0.0f, c); // the cell is not limited
+// lstm computes a step of a unit: its new state, and its cell. Pre gives gate g before its activation, without peepholes, when it is wanted, so
+// that few values wait in registers. Peepholes, if there are any, are those of the unit, n apart.
+template <class T, class Pre> static __device__ __forceinline__ float lstm(const Recurrent &p, const Activation *f, Pre pre, float *cell, const T *peepholes, int n) {
+  float c = *cell, v = pre(0);
+  if (peepholes) v += load(peepholes) * c; // without them an infinite cell reaches no gate
+  const float in = activate(f[0], p.clip, v);
+  float keep = 1.0f - in;
+  if (!p.coupled) {
+    v = pre(2);
+    if (peepholes) v += load(peepholes + 2 * n) * c;
+    keep = activate(f[0], p.clip, v);
+  }
+  c = keep * c + in * activate(f[1], p.clip, pre(3));
+  *cell = c;
+  v = pre(1);
+  if (peepholes) v += load(peepholes + n) * c;
+  const float out = activate(f[0], p.clip, v);
+  return out * activate(f[2], 0.0f, c); // the cell is not limited
 }

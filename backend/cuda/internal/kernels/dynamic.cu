@@ -143,15 +143,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) quantized_lstm(const int *
       const int t = s < length && (p.reversed >> d & 1) ? length - 1 - s : s;
       float h = 0.0f;
       if (s < length) {
-        float pre[4];
-        #pragma unroll
-        for (int k = 0; k < 4; k++) {
+        const int *const x = gates + ((long long)t * p.batch + b) * width, *const sum = sums + b * width;
+        const auto pre = [&](int k) {
           const int at = k * n + j;
           const float w = wScale[q.perColumnW ? at : 0], u = rScale[q.perColumnR ? at : 0];
-          const float x = (bias ? bias[at] + bias[width + at] : 0.0f) + (float)gates[((long long)t * p.batch + b) * width + at] * (*xScale * w);
-          pre[k] = x + (float)sums[b * width + at] * (g.scale * u);
-        }
-        h = states[i] = lstm(p, f, pre[0], pre[1], pre[2], pre[3], cells[i], peepholes ? peepholes + j : 0, n);
+          return (bias ? bias[at] + bias[width + at] : 0.0f) + (float)x[at] * (*xScale * w) + (float)sum[at] * (g.scale * u);
+        };
+        h = states[i] = lstm(p, f, pre, cells + i, peepholes ? peepholes + j : 0, n);
       }
       if (y) y[(((long long)t * p.dirs + d) * p.batch + b) * n + j] = h; // 0 behind the end of a sequence
     }

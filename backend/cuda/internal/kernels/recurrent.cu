@@ -18,7 +18,7 @@ static __device__ float dot(const Element *__restrict__ row, const float *v, int
   return sum;
 }
 
-ENTRY(recurrent, THREADS)(const float *__restrict__ gates, const Element *__restrict__ r, const Element *__restrict__ bias, const int *__restrict__ lengths, const Element *__restrict__ initialH, const Element *__restrict__ initialC, const Element *__restrict__ peepholes, Element *y, Element *lastH, Element *lastC, Recurrent p) {
+ENTRY(recurrent, THREADS, 3)(const float *__restrict__ gates, const Element *__restrict__ r, const Element *__restrict__ bias, const int *__restrict__ lengths, const Element *__restrict__ initialH, const Element *__restrict__ initialC, const Element *__restrict__ peepholes, Element *y, Element *lastH, Element *lastC, Recurrent p) {
   __shared__ float states[2][UNITS], cells[UNITS], reset[UNITS]; // GRU: cells is the update gate
   const int b = blockIdx.x, d = blockIdx.y, n = p.hidden, warp = threadIdx.x >> 5;
   const bool isFirst = (threadIdx.x & 31) == 0;
@@ -59,7 +59,8 @@ ENTRY(recurrent, THREADS)(const float *__restrict__ gates, const Element *__rest
         const float vi = dot(r + (long long)j * n, h, n), vo = dot(r + (long long)(n + j) * n, h, n);
         const float vf = dot(r + (long long)(2 * n + j) * n, h, n), vc = dot(r + (long long)(3 * n + j) * n, h, n);
         if (!isFirst) continue;
-        next[j] = lstm(p, f, PRE(0, vi), PRE(1, vo), PRE(2, vf), PRE(3, vc), cells[j], peepholes ? peepholes + j : 0, n);
+        const auto pre = [&](int g) { return PRE(g, g == 0 ? vi : g == 1 ? vo : g == 2 ? vf : vc); };
+        next[j] = lstm(p, f, pre, cells + j, peepholes ? peepholes + j : 0, n);
       }
     } else {
       for (int j = warp; j < n; j += WARPS) {
