@@ -117,6 +117,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	defer m.Close()
 	opened := time.Since(start)
 	have, err := a.inputsOf(model)
+	sysmem.DropCode() // what opening and reading ran
 	if err == nil {
 		err = cmp.Or(a.checkGiven(m, have), a.checkSeed(m, have))
 	}
@@ -184,7 +185,7 @@ func (a *app) firstRun(ctx context.Context, m *berth.Model, have map[string]ndar
 		if p, err = m.Compile(ctx, append(shapeOptions(shapes), opts...)...); err != nil {
 			return err
 		}
-		sysmem.DropCode() // what opening and compiling ran
+		sysmem.DropCode() // what compiling ran
 		if s, err = p.NewSession(); err != nil {
 			return err
 		}

@@ -103,6 +103,7 @@ func scaled(c *Context, k *ssa.Constant, w ops.Channels, s channels) *ssa.Consta
 		}
 		return ssa.NewSplat(a, k.Shape()...)
 	}
+	defer k.Release() // the scaled weights are read in its place
 	src, err := c.unaligned(k)
 	if err != nil || src.Len() != w.Groups*w.Outer*w.Per*w.Inner || len(src.Data) != src.Len()*src.DType.Size() {
 		return nil

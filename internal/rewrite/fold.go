@@ -79,6 +79,9 @@ func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, ok bool) {
 	if r := splatResult(n); r != nil {
 		return []*ssa.Constant{r}, true
 	}
+	if r := viewResult(n); r != nil {
+		return []*ssa.Constant{r}, true
+	}
 	if c.tooExpensive(n) {
 		return nil, false
 	}
@@ -87,6 +90,22 @@ func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, ok bool) {
 		results = append(results, packed(a))
 	}
 	return results, ok
+}
+
+// viewResult is the result of a node that shows all elements of a constant under another shape: it shares their bytes. nil for
+// other nodes, and for constants that [packed] looks at.
+func viewResult(n *ssa.Node) *ssa.Constant {
+	views := ops.Aliases(n)
+	if len(n.Out) != 1 || len(views) != 1 || views[0].Concat || views[0].Moving != nil {
+		return nil
+	}
+	k, t := n.In[views[0].In].Const, n.Out[0].Type
+	size, static := t.ByteSize()
+	if !static || size == 0 || t.DType != k.DType() || k.DType().FileBits() < 8 || len(k.Packed()) != size || uniform(&ndarray.Array{DType: t.DType, Data: k.Packed()}) != nil {
+		return nil
+	}
+	shape, _ := t.Static()
+	return k.Reshaped(shape...)
 }
 
 // eval runs the reference kernel of a node with tensors as results; nil for results that

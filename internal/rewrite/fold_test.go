@@ -1,6 +1,11 @@
 package rewrite
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
 
 func TestFold(t *testing.T) {
 	testRewrite(t, []*Pass{ShapeFold, Fold, Dead}, []rewriteCase{
@@ -48,4 +53,38 @@ func TestFold(t *testing.T) {
 			after: `in %x: float32[N,3,4] const %y: int64[] = 4 out %y`},
 		{name: "shape of the unknown part stays", before: `in %x: float32[N,3,4] %s = Shape(%x) const %i: int64[] = 0 %y = Gather(%s, %i) [axis=0] out %y`},
 	})
+}
+
+// TestViewResults: a constant under another shape has the elements that the reference kernel gives, and the bytes of the first.
+func TestViewResults(t *testing.T) {
+	for _, c := range []struct {
+		name, node string
+		shares     bool
+	}{
+		{"another axis", `const %k: float32[2,3] = [1, 2, 3, 4, 5, 6] const %a: int64[2] = [0, 2] %y = Unsqueeze(%k, %a)`, true},
+		{"an axis less", `const %k: float32[1,3] = [1, 2, 3] const %a: int64[1] = [0] %y = Squeeze(%k, %a)`, true},
+		{"another shape", `const %k: int64[2,3] = [1, 2, 3, 4, 5, 6] const %s: int64[2] = [3, -1] %y = Reshape(%k, %s)`, true},
+		{"axes of one element trade places", `const %k: float32[1,3] = [1, 2, 3] %y = Transpose(%k) [perm=[1, 0]]`, true},
+		{"elements move", `const %k: float32[2,2] = [1, 2, 3, 4] %y = Transpose(%k) [perm=[1, 0]]`, false},
+		{"a part", `const %k: float32[4] = [1, 2, 3, 4] const %b: int64[1] = [1] const %e: int64[1] = [3] %y = Slice(%k, %b, %e)`, false},
+		{"equal elements", `const %k: float32[2,2] = [7, 7, 7, 7] const %s: int64[1] = [4] %y = Reshape(%k, %s)`, false},
+		{"no elements", `const %k: float32[0,2] = [] const %s: int64[2] = [2, 0] %y = Reshape(%k, %s) [allowzero=1]`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := parseCase(t, c.node+" out %y")
+			n := g.Nodes[0]
+			k := viewResult(n)
+			if !c.shares {
+				assert.Nil(t, k)
+				return
+			}
+			require.NotNil(t, k)
+			want, ok := (&Context{ctx: t.Context()}).eval(n, nil)
+			require.True(t, ok)
+			got, err := k.Array()
+			require.NoError(t, err)
+			assert.Equal(t, want[0], got)
+			assert.Same(t, &n.In[0].Const.Packed()[0], &k.Packed()[0])
+		})
+	}
 }
