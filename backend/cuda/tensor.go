@@ -77,7 +77,7 @@ func memoryOf(s *berth.Session) (*memory, error) {
 }
 
 // NewTensor takes memory for a tensor on the device of a session. It has no value until [Tensor.Set] or a run gives it one. The error is a
-// [TensorError], a [MemoryError], or one of the shape.
+// [TensorError] or a [MemoryError].
 func NewTensor(ctx context.Context, s *berth.Session, dt ndarray.DType, shape ...int) (_ *Tensor, err error) {
 	defer rescue.Into(&err)
 	defer func() { err = rescue.WithCause(ctx, err) }()
@@ -93,7 +93,7 @@ func NewTensor(ctx context.Context, s *berth.Session, dt ndarray.DType, shape ..
 	}
 	n, err := ndarray.ByteSize(dt, shape)
 	if err != nil {
-		return nil, err
+		return nil, &TensorError{Reason: fmt.Sprintf("%s%v: %v", dt, shape, err)}
 	}
 	m := mem.machine
 	at, err := m.alloc(ctx, "a tensor", int64(n), mem.limit)

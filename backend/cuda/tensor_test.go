@@ -154,6 +154,7 @@ func TestTensorErrors(t *testing.T) {
 	_, onHost := NewTensor(t.Context(), host, ndarray.Float32, 4, 4)
 	_, text := NewTensor(t.Context(), s, ndarray.String, 4)
 	_, number := NewTensor(t.Context(), s, ndarray.DType(200), 4)
+	_, negative := NewTensor(t.Context(), s, ndarray.Float32, 4, -1)
 	_, noContext := NewTensor(nil, s, ndarray.Float32, 4)
 	_, noValue := empty.Get(t.Context())
 	for _, c := range []struct {
@@ -165,6 +166,7 @@ func TestTensorErrors(t *testing.T) {
 		{"a session on the host", onHost, "does not run on a device"},
 		{"strings", text, "elements of type string"},
 		{"no type", number, "elements of type dtype(200)"},
+		{"a negative size", negative, "float32[4 -1]: "},
 		{"no context", noContext, "the context is nil"},
 		{"a run on the host", run(host, x, y), "does not run on a device"},
 		{"another device", run(other, x, wave(1, 4, 4)), `for "x": it lies on another device`},
