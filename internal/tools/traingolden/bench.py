@@ -1,10 +1,11 @@
 # Times steps of training (forward, backward, momentum) of the nets of BenchmarkStep in train/bench_test.go beside PyTorch, eager, one
-# thread. Prints, for each net, the least processor's time of a step in both, in runs that alternate, and what each process holds at
+# thread or as many as BERTH_BENCH_THREADS says. Prints, for each net, the least processor's time (with several threads, the least time) of a step in both, in runs that alternate, and what each process holds at
 # most while it takes steps above what it held before it made the net (/proc/self/status; libraries are loaded by a small step before).
 #
 #   go test -c -o steps ./train && python internal/tools/traingolden/bench.py ./steps [net ...]
 import math, os, re, subprocess, sys, time
 
+THREADS = int(os.environ.get("BERTH_BENCH_THREADS", 1))
 NAMES = ["mlp", "cnn", "transformer", "lstm", "gru", "unet", "vit", "gpt", "scan"]
 
 
@@ -107,7 +108,7 @@ def status(what):
 
 def one(name):
     import torch
-    torch.set_num_threads(1)
+    torch.set_num_threads(THREADS)
     warm = torch.nn.Sequential(torch.nn.Conv2d(1, 1, 3), torch.nn.Flatten(), torch.nn.Linear(4, 2))  # loads libraries
     opt = torch.optim.SGD(warm.parameters(), lr=1e-4, momentum=.9)
     warm(torch.randn(1, 1, 4, 4)).sum().backward()
@@ -123,7 +124,7 @@ def one(name):
         loss().backward()
         opt.step()
         best, wall, steps = min(best, time.process_time() - start), min(wall, time.perf_counter() - at), steps + 1
-    print(best * 1e6, status("VmHWM") - before)
+    print((best if THREADS == 1 else wall) * 1e6, status("VmHWM") - before)
 
 
 def metric(text, name):
