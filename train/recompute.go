@@ -20,7 +20,7 @@ import (
 //
 // Candidates are tried from the one that computes least again: nothing; results of cheap operators, those that are not products,
 // convolutions or normalizations; then more and more segments of the way forward, of which values that cross a boundary are
-// kept. Each candidate is ordered, planned and verified as any program, so its arena is what a step takes. The first
+// kept, all of them or without those of cheap operators. Each candidate is ordered, planned and verified as any program, so its arena is what a step takes. The first
 // that fits is the program. Copies compute what the originals did with the same kernels: numbers do not depend on the
 // budget.
 //
@@ -136,6 +136,10 @@ func candidates(g *ssa.Graph) []candidate {
 			break
 		}
 		list = append(list, candidate{fmt.Sprintf("%d segments", count), func(f *forwardPart, at int) bool { return f.crosses(at, count) }})
+		if count <= 4 { // with more, the copies of the operators between two boundaries take what the results took
+			list = append(list, candidate{fmt.Sprintf("%d segments, but no results of cheap operators", count),
+				func(f *forwardPart, at int) bool { return f.crosses(at, count) && !isCheap(f.nodes[at]) }})
+		}
 	}
 	return list
 }
