@@ -1,10 +1,8 @@
 package cpu
 
 import (
-	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
-	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -17,18 +15,7 @@ var intConvOps = []entry{
 	{op: "QLinearConv", prepare: prepareQLinearConv},
 }
 
-// intSums sums up products of bytes less their zero points, and a bias.
-type intSums interface {
-	backend.Chooser
-	into(c *ops.Call, y []int32) error
-}
-
-// quantizedSums can bring them to bytes on the way.
-type quantizedSums interface {
-	intoBytes(c *ops.Call, q convolve.Quantization) error
-}
-
-// intConv is the sums in the forms of package convolve.
+// intConv sums up products of bytes less their zero points, and a bias.
 type intConv struct {
 	planned
 	c           *convolve.IntConv
@@ -37,10 +24,9 @@ type intConv struct {
 	ws, threads int
 }
 
-// newIntSums prepares the sums over operand 0 and the weights, operand w; nil if
-// there is no code for their types or shapes, or the weights are no constants. Quantized sums are
-// quantizedSums, where few positions are not computed as rows.
-func (p *prep) newIntSums(w, zx, zw, bias int, quantized bool) (intSums, error) {
+// newIntConv prepares the sums over operand 0 and the weights, operand w; nil if
+// there is no code for their types or shapes, or the weights are no constants.
+func (p *prep) newIntConv(w, zx, zw, bias int, quantized bool) (*intConv, error) {
 	xs, ws, out := p.in[0], p.in[w], p.out[0]
 	if !isByte(xs.dt) || !isByte(ws.dt) || len(xs.shape) < 3 || len(ws.shape) != len(xs.shape) ||
 		!p.isConst(w) || p.has(zw) && (!p.isConst(zw) || p.in[zw].dt != ws.dt || !vector(p.in[zw].shape)) ||
@@ -66,9 +52,6 @@ func (p *prep) newIntSums(w, zx, zw, bias int, quantized bool) (intSums, error) 
 		if taken.zeros, err = p.in[zw].value.Const.Identity(p.memory()); err != nil {
 			return nil, err
 		}
-	}
-	if k, err := p.intRowConv(win, s, w, zeros, present(p, zx), present(p, bias)); k != nil || err != nil {
-		return k, err
 	}
 	k := &intConv{zx: present(p, zx), bias: present(p, bias), threads: p.threads}
 	if err := p.table(tapLists, s.Bytes()); err != nil {
@@ -96,31 +79,16 @@ func (p *prep) newIntSums(w, zx, zw, bias int, quantized bool) (intSums, error) 
 	return k, nil
 }
 
-// into writes the sums.
-func (k *intConv) into(c *ops.Call, y []int32) error {
-	return k.run(c, convolve.IntConvArgs{Y: y})
-}
-
-// intoBytes writes the sums as bytes.
-func (k *intConv) intoBytes(c *ops.Call, q convolve.Quantization) error {
-	return k.run(c, convolve.IntConvArgs{Q: q})
-}
-
+// run writes the sums to where the arguments say.
 func (k *intConv) run(c *ops.Call, a convolve.IntConvArgs) error {
-	a.W = k.packed
-	a.X, a.ZX, a.Bias = intOperands(c, k.zx, k.bias)
+	a.W, a.X = k.packed, arrayOf(c.In[0]).Data
+	if k.zx >= 0 {
+		a.ZX = byteOf(arrayOf(c.In[k.zx]), 0)
+	}
+	if k.bias >= 0 {
+		a.Bias = elems[int32](c.In[k.bias])
+	}
 	return k.c.Run(a, c.Scratch[k.ws:], min(k.threads, c.Threads))
-}
-
-// intOperands reads the input, its zero point and the bias, where they are present.
-func intOperands(c *ops.Call, zxAt, biasAt int) (x []byte, zx int32, bias []int32) {
-	if zxAt >= 0 {
-		zx = byteOf(arrayOf(c.In[zxAt]), 0)
-	}
-	if biasAt >= 0 {
-		bias = elems[int32](c.In[biasAt])
-	}
-	return arrayOf(c.In[0]).Data, zx, bias
 }
 
 // byteOf is 8-bit element i as a number.
@@ -132,10 +100,10 @@ func byteOf(a *ndarray.Array, i int) int32 {
 }
 
 // convInteger gives the sums as they are.
-type convInteger struct{ intSums }
+type convInteger struct{ *intConv }
 
 func prepareConvInteger(p *prep) (ops.Kernel, error) {
-	k, err := p.newIntSums(1, 2, 3, -1, false)
+	k, err := p.newIntConv(1, 2, 3, -1, false)
 	if k == nil || err != nil {
 		return nil, err
 	}
@@ -143,17 +111,15 @@ func prepareConvInteger(p *prep) (ops.Kernel, error) {
 }
 
 // Run computes the sums.
-func (k convInteger) Run(c *ops.Call) error { return k.into(c, elems[int32](c.Out[0])) }
+func (k convInteger) Run(c *ops.Call) error {
+	return k.run(c, convolve.IntConvArgs{Y: elems[int32](c.Out[0])})
+}
 
-// qLinearConv quantizes the sums: a tile of them after the other or, where they are computed
-// position by position, all at the end, one output channel of one image after the other.
+// qLinearConv quantizes the sums on the way.
 type qLinearConv struct {
-	intSums
-	threads     int
-	n, m, plane int // images, output channels, positions
-	scales      int // of the weights: 1 or one per output channel
-	factors     int // workspace
-	acc         int // workspace: sums, unless they are quantized on the way
+	*intConv
+	scales, channels int // of the weights: 1 or one per output channel
+	factors          int // workspace
 }
 
 func prepareQLinearConv(p *prep) (ops.Kernel, error) {
@@ -167,42 +133,19 @@ func prepareQLinearConv(p *prep) (ops.Kernel, error) {
 	if scales != 1 && scales != m || p.in[7].n != 1 || p.has(8) && (p.in[8].dt != ndarray.Int32 || p.in[8].n != m) || !isByte(out.dt) {
 		return nil, nil
 	}
-	k, err := p.newIntSums(3, 2, 5, 8, true)
+	k, err := p.newIntConv(3, 2, 5, 8, true)
 	if k == nil || err != nil {
 		return nil, err
 	}
-	q := &qLinearConv{intSums: k, threads: p.threads, n: out.shape[0], m: m, plane: sizeOf(out.shape[2:]), scales: scales, factors: p.workspace(4 * m)}
-	if _, ok := k.(quantizedSums); !ok {
-		q.acc = p.workspace(4 * out.n)
-	}
-	return q, nil
+	return &qLinearConv{k, scales, m, p.workspace(4 * m)}, nil
 }
 
 // Run computes and quantizes the sums.
 func (k *qLinearConv) Run(c *ops.Call) error {
-	factors := scratchOf[float32](c, k.factors, k.m)
+	factors, out := scratchOf[float32](c, k.factors, k.channels), arrayOf(c.Out[0])
 	xs, ws, ys := f32(c.In[1])[0], f32(c.In[4]), f32(c.In[6])[0]
 	for ch := range factors {
 		factors[ch] = xs * ws[min(ch, k.scales-1)] / ys
 	}
-	if s, ok := k.intSums.(quantizedSums); ok {
-		return s.intoBytes(c, k.to(c))
-	}
-	if err := k.into(c, scratchOf[int32](c, k.acc, k.n*k.m*k.plane)); err != nil {
-		return err
-	}
-	runSmall(c, k.n*k.m, k.plane, c.Threads, k)
-	return nil
-}
-
-// to is the quantization of the result.
-func (k *qLinearConv) to(c *ops.Call) convolve.Quantization {
-	out := arrayOf(c.Out[0])
-	return convolve.Quantization{Y: out.Data, Signed: out.DType == ndarray.Int8, Zero: byteOf(arrayOf(c.In[7]), 0), Factors: scratchOf[float32](c, k.factors, k.m)}
-}
-
-func (k *qLinearConv) tile(c *ops.Call, i, _ int) {
-	acc := scratchOf[int32](c, k.acc, k.n*k.m*k.plane)
-	q := k.to(c)
-	vec.RequantizeRows(q.Y[i*k.plane:], k.plane, vec.Sums{X: acc[i*k.plane:], Rows: 1, N: k.plane, Factors: q.Factors[i%k.m:]}, q.Signed, q.Zero)
+	return k.run(c, convolve.IntConvArgs{Q: convolve.Quantization{Y: out.Data, Signed: out.DType == ndarray.Int8, Zero: byteOf(arrayOf(c.In[7]), 0), Factors: factors}})
 }

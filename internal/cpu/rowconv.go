@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"unsafe"
-
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -111,15 +109,15 @@ func (k *rowConv) pack(p *prep, taken arrangement) (*gemm.Packed, error) {
 }
 
 // channelsLast transposes weights [m, c, taps] to [m, taps, c].
-func channelsLast[T byte | float32](p *prep, w []T, m, c, taps int) ([]T, error) {
+func channelsLast(p *prep, w []float32, m, c, taps int) ([]float32, error) {
 	order, err := swapLast(m, c, taps)
 	if err == nil {
-		err = machine.AskPacked(p.ctx, len(w)*int(unsafe.Sizeof(*new(T))))
+		err = machine.AskPacked(p.ctx, 4*len(w))
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := make([]T, len(w))
+	out := make([]float32, len(w))
 	return out, vec.RunCopy(nil, order, out, 0, w, 0, machine.Threads())
 }
 
@@ -173,7 +171,7 @@ func (k *rowConv) tile(c *ops.Call, i, _ int) {
 
 // gatherPixels copies the pixels of a window out of an image with its channels
 // last; padding is zero.
-func gatherPixels[T byte | float32](w *window, dst, image []T, channels int, o [3]int, zero T) {
+func gatherPixels(w *window, dst, image []float32, channels int, o [3]int, zero float32) {
 	for a := range w.kernel[0] {
 		for b := range w.kernel[1] {
 			for e := range w.kernel[2] {

@@ -36,15 +36,6 @@ func emitByteTaps(g *gen) {
 		g.ADDQ(by, srcRow)
 	})
 	g.ret()
-	g.fn("byteWords", "(dst *uint32, src *byte, vectors, step int, pick *uint32)", "writes the words of taps of vectors of sixteen pixels.")
-	to, from, n, by := g.arg("dst"), g.arg("src"), g.arg("vectors"), g.arg("step")
-	words, bytes = g.picks()
-	g.loop("one", n, 1, func() {
-		g.st(g.picked(at(from, 0), words, bytes), at(to, 0))
-		g.advance(g.bytes(), to)
-		g.ADDQ(by, from)
-	})
-	g.ret()
 }
 
 // emitBytePlane copies rows of bytes into larger ones.

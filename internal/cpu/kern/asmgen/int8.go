@@ -26,14 +26,8 @@ func emitInt8(g *gen) {
 			t.VPDPBUSD(b[0], a, acc[0])
 			t.VPDPBUSD(b[1], a, acc[1])
 		})
-		g.intKernel("sq", h, g.ldWords, func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
-			a := t.to(t.VPBROADCASTD, m)
-			t.VPDPBUSD(a, b[0], acc[0])
-			t.VPDPBUSD(a, b[1], acc[1])
-		})
 	}
 	g.family("uq", "multiplies i+1 unsigned rows by two vectors of signed columns: quads.")
-	g.family("sq", "multiplies i+1 signed rows by two vectors of unsigned columns: quads.")
 	g.isa = avx2
 	for _, k := range []struct {
 		name, doc string
@@ -70,6 +64,7 @@ func emitInt8(g *gen) {
 	})
 	g.interleave()
 	emitByteTaps(g)
+	emitBytePixels(g)
 	emitBytePlane(g)
 }
 
@@ -196,6 +191,7 @@ func (g *gen) quantFours() {
 			name, narrow = "S8", g.VPACKSSWB
 		}
 		g.requantRows(name, narrow)
+		g.requantColumns(name, narrow)
 
 		ext := g.VPMOVZXBD
 		if signed {
@@ -221,7 +217,7 @@ func (g *gen) quantFours() {
 					g.fma(v[i], x, o.f)
 				}
 			}
-			g.narrowFour(v, most, nil, order, narrow, dst)
+			g.inOrder(g.narrowFour(v, most, nil, narrow), order, dst)
 			g.advance(64, a, b, dst)
 		})
 		g.ret()
@@ -231,6 +227,12 @@ func (g *gen) quantFours() {
 // quarters is the order that brings four vectors packed to bytes back behind each other.
 func (g *gen) quarters() vec {
 	return g.ld(g.table("quarters", 16, func(i int) uint32 { return uint32(i%4*4 + i/4) }))
+}
+
+// inOrder stores four packed vectors behind each other.
+func (g *gen) inOrder(v, order vec, dst gp) {
+	g.VPERMD(v, order, v)
+	g.st(v, at(dst, 0))
 }
 
 // requantRows emits a requantization of rows with a factor each.
@@ -251,7 +253,7 @@ func (g *gen) requantRows(name string, narrow func(...operand.Op)) {
 				v[i] = g.to(g.VCVTDQ2PS, at(src, i*g.bytes()))
 				g.mul(v[i], v[i], scale)
 			}
-			g.narrowFour(v, most, &zeros, order, narrow, dst)
+			g.inOrder(g.narrowFour(v, most, &zeros, narrow), order, dst)
 			g.advance(4*g.bytes(), src)
 			g.advance(64, dst)
 		})
@@ -284,8 +286,37 @@ func (g *gen) requantRows(name string, narrow func(...operand.Op)) {
 	g.ret()
 }
 
-// narrowFour rounds four vectors, adds a zero point of 16 bits, and stores them as bytes.
-func (g *gen) narrowFour(v [4]vec, most vec, zero *vec, order vec, narrow func(...operand.Op), dst gp) {
+// requantColumns emits a requantization of rows of two vectors, with a factor for each column.
+func (g *gen) requantColumns(name string, narrow func(...operand.Op)) {
+	g.fn("requantColumns"+name, "(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)",
+		"is saturate(round(min(src·factor, most)) + zero) for rows by fours, the bytes of a column in a word; zeros is zero twice, in 16 bits each.")
+	dst, src, quads, factors := g.arg("dst"), g.arg("src"), g.arg("quads"), g.arg("factors")
+	most, zeros := g.argVec("most"), g.argVec("zeros")
+	scale := [2]vec{g.ld(at(factors, 0)), g.ld(at(factors, g.bytes()))}
+	columns := g.ld(g.table("columns", 16, func(i int) uint32 { return 0x0c080400 + 0x01010101*uint32(i%4) }))
+	g.loop("quad", quads, 1, func() {
+		var words [2]vec
+		for j := range words {
+			var v [4]vec
+			for i := range v {
+				v[i] = g.to(g.VCVTDQ2PS, at(src, (2*i+j)*g.bytes()))
+				g.mul(v[i], v[i], scale[j])
+			}
+			words[j] = g.narrowFour(v, most, &zeros, narrow)
+			g.VPSHUFB(columns, words[j], words[j])
+		}
+		for j, w := range words {
+			g.st(w, at(dst, j*g.bytes()))
+		}
+		g.advance(8*g.bytes(), src)
+		g.advance(2*g.bytes(), dst)
+	})
+	g.ret()
+}
+
+// narrowFour rounds four vectors, adds a zero point of 16 bits, and packs them to bytes: four of each vector in
+// every quarter.
+func (g *gen) narrowFour(v [4]vec, most vec, zero *vec, narrow func(...operand.Op)) vec {
 	for i := range v {
 		g.min(v[i], v[i], most)
 		g.VCVTPS2DQ(v[i], v[i])
@@ -297,8 +328,7 @@ func (g *gen) narrowFour(v [4]vec, most vec, zero *vec, order vec, narrow func(.
 		}
 	}
 	narrow(v[2], v[0], v[0])
-	g.VPERMD(v[0], order, v[0])
-	g.st(v[0], at(dst, 0))
+	return v[0]
 }
 
 // toBytes emits a quantization; scaled loads and scales a vector.

@@ -6,15 +6,12 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
 
-// Rows of bytes: where an output channel has few input channels, a word of a product is not four
-// channels of a pixel but four neighbouring taps of a row of one channel. The images stay planes
+// Rows of bytes: where an output channel has one input channel, a word of a product is not four
+// channels of a pixel but four neighbouring taps of a row. The images stay planes
 // of bytes, with their padding, and a kernel brings the bytes behind each other:
 //
 //	taps of a row    w0 w1 w2 0    and of wider kernels    w0 w1 w2 w3 │ w4 w5 w6 0
 //	pixel x          x  x+1 x+2 ·
-//
-// A depthwise convolution sums such words directly, a product with few channels packs its
-// columns so.
 
 // byteRows is the geometry of padded planes of bytes.
 type byteRows struct {

@@ -13,19 +13,19 @@ import (
 
 // Integer convolution, NCHW bytes to 32-bit sums.
 //
-// First the image is packed into words, several channels of a pixel to a word, with its
+// Where four bytes are multiplied at once, the image is transposed: see bytePixels. Else it is a product
+// of pairs. First the image is packed into words, several channels of a pixel to a word, with its
 // padding (which holds the zero point):
 //
 //	bytes  [channel][y][x]   ──▶   words  [channel/4][y+padding][x+padding]
 //
 // From there on it is the float32 convolution of an unpadded image, with words
 // in place of numbers: weights are the rows of the product, patches its columns,
-// and the same segment kernels pack them. The quads take signed rows and
-// unsigned columns.
+// and the same segment kernels pack them.
 //
-// Where an output channel has few input channels, words hold taps of a row instead: see
-// byteRows. Depthwise convolutions that this does not serve and that have few taps go through the
-// float32 kernels, which add such sums exactly: all of them stay below 2²⁴.
+// Words of depthwise convolutions hold taps of a row: see byteTaps. Those that this does not serve
+// and that have few taps go through the float32 kernels, which add such sums exactly: all of them
+// stay below 2²⁴.
 //
 // Results that are quantized at once pass through a tile of sums in the cache.
 
@@ -68,9 +68,9 @@ type IntConv struct {
 	zw    []int32 // zero points of the rows, for the values as packed; nil if all are zero
 
 	quantized bool
-	rows      *byteRows // words are taps of a row; nil: channels of a pixel
-	depth     *byteTaps // depthwise: the form that does the work, nil for others
-	float     *Conv     // depthwise: the float32 convolution that does the work
+	pixels    *bytePixels // the form that does the work where four bytes are multiplied at once
+	depth     *byteTaps   // depthwise: the form that does the work, nil for others
+	float     *Conv       // depthwise: the float32 convolution that does the work
 	zeros     []int32
 }
 
@@ -101,9 +101,9 @@ func NewIntConv(s IntConvSpec, zw []int32) (*IntConv, error) {
 	p := &IntConv{geometry: g, ints: g.t.Products(), zeros: zw, quantized: s.Quantized}
 	p.kind = simd.IntPairs
 	if p.ints.Ints.Quads {
-		p.kind = simd.QuadsSU
+		p.kind = simd.QuadsUS
 	}
-	p.w, p.x = gemm.Sides(p.ints, p.kind, s.WSigned, s.XSigned)
+	p.x, p.w = gemm.Sides(p.ints, p.kind, s.XSigned, s.WSigned)
 	p.planZeros()
 	if p.depth = newByteTaps(p); p.depth != nil {
 		return p, nil
@@ -113,23 +113,20 @@ func NewIntConv(s IntConvSpec, zw []int32) (*IntConv, error) {
 		p.float, err = NewConv(s.ConvSpec, ConvPlan{Algorithm: ConvDepthwise})
 		return p, err
 	}
+	if p.ints.Ints.Quads {
+		p.pixels = newBytePixels(p)
+		return p, nil
+	}
 	return p, p.planProduct()
 }
 
-// planProduct chooses the words of the product and divides it into tiles.
+// planProduct divides the product of pairs into tiles.
 func (p *IntConv) planProduct() error {
-	const fewChannels = 3 // fill less than a word of channels
 	p.words = machine.CeilDiv(p.icg, p.kind.Group())
-	k := p.taps * p.words
-	if p.icg <= fewChannels && p.zw == nil && p.taps > 1 {
-		p.rows = newByteRows(p.geometry, p.ints)
-	}
-	if p.rows != nil {
-		k = p.icg * len(p.rows.offs)
-	} else if err := p.planImage(); err != nil {
+	if err := p.planImage(); err != nil {
 		return err
 	}
-	p.mat = newConvMatrix(p.ints, p.ocg, k, p.outN, p.s.Batch*p.s.Groups)
+	p.mat = newConvMatrix(p.ints, p.ocg, p.taps*p.words, p.outN, p.s.Batch*p.s.Groups)
 	if p.quantized {
 		p.mat.limitRows(p.ints, quantizedTile)
 	}
@@ -146,16 +143,16 @@ func (p *IntConv) Plan() ConvPlan {
 		return ConvPlan{ConvDepthwise, "one input channel to each output channel: words of taps"}
 	case p.float != nil:
 		return ConvPlan{ConvDepthwise, "one input channel to each output channel: float32 holds the sums exactly"}
-	case p.rows != nil:
-		return ConvPlan{ConvPatches, "a product of bytes with rows of taps: few input channels"}
+	case p.pixels != nil:
+		return ConvPlan{ConvDirect, "a product of bytes with pixels, read where they lie"}
 	}
 	return ConvPlan{ConvPatches, "a product of bytes with patches"}
 }
 
 // planZeros computes the zero points of the weights, for the values as packed.
 func (p *IntConv) planZeros() {
-	zeros := make([]int32, p.s.OutC)
-	for oc := range zeros {
+	zeros := make([]int32, p.s.OutC+p.ints.Nr) // kernels read beyond the last
+	for oc := range p.s.OutC {
 		if zeros[oc] = gemm.ZeroOf(p.zeros, oc) + p.w.Shift(); zeros[oc] != 0 {
 			p.zw = zeros
 		}
@@ -182,8 +179,11 @@ func (p *IntConv) WeightLayout() gemm.Layout {
 	}
 	l := p.weightLayout("integer rows")
 	l.Level, l.Dims[7] = p.ints.Level, gemm.Signs(p.x.Signed, p.w.Signed)
-	if p.rows != nil || p.depth != nil {
+	switch {
+	case p.depth != nil:
 		l.Kind, l.Dims[4] = "integer taps", p.s.Kernel[2]
+	case p.pixels != nil:
+		l.Kind = "integer windows"
 	}
 	return l
 }
@@ -198,6 +198,8 @@ func (p *IntConv) PackW(ctx context.Context, weights []byte) (*gemm.Packed, erro
 		return p.depth.packW(ctx, weights)
 	case p.float != nil:
 		return p.packFloat(ctx, weights)
+	case p.pixels != nil:
+		return p.pixels.packW(ctx, weights)
 	}
 	m := &p.mat
 	if err := machine.AskPacked(ctx, 4*p.s.OutC*(m.k.N+1)); err != nil {
@@ -226,25 +228,12 @@ func (p *IntConv) packPanel(out *gemm.Packed, weights []byte, i int) {
 	group := i / m.m.P
 	row, h := m.m.Part(i % m.m.P)
 	dst := out.Words[group*p.ocg*m.k.N:]
-	var taps []uint32
-	if p.rows != nil {
-		taps = make([]uint32, m.k.N)
-	}
 	for j := range h {
 		oc := group*p.ocg + row + j
 		src := weights[oc*p.icg*p.taps:][:p.icg*p.taps]
-		for c := 0; c < p.icg && taps != nil; c++ {
-			out.Sums[oc] += p.rows.pack(taps[c*len(p.rows.offs):], src[c*p.taps:], p.s.Kernel[2], p.w)
-		}
 		for kb := range m.k.P {
 			k0, kc := m.k.Part(kb)
-			if to := dst[k0*p.ocg+row*kc+j:]; taps != nil {
-				for k, word := range taps[k0 : k0+kc] {
-					to[k*h] = word
-				}
-			} else {
-				out.Sums[oc] += p.packRow(to, src, k0, kc, h)
-			}
+			out.Sums[oc] += p.packRow(dst[k0*p.ocg+row*kc+j:], src, k0, kc, h)
 		}
 	}
 }
@@ -252,7 +241,8 @@ func (p *IntConv) packPanel(out *gemm.Packed, weights []byte, i int) {
 // packRow packs words k0… of a row, h words apart, and returns the sum of their bytes.
 func (p *IntConv) packRow(dst []uint32, src []byte, k0, kc, h int) (sum int32) {
 	grp := p.kind.Group()
-	tap, word := k0/p.words, k0%p.words
+	words := machine.CeilDiv(p.icg, grp)
+	tap, word := k0/words, k0%words
 	for k := range kc {
 		var b [4]byte
 		n := min(grp, p.icg-word*grp)
@@ -261,7 +251,7 @@ func (p *IntConv) packRow(dst []uint32, src []byte, k0, kc, h int) (sum int32) {
 			sum += p.w.Value(b[i])
 		}
 		dst[k*h] = p.w.Word(b, n)
-		if word++; word == p.words {
+		if word++; word == words {
 			tap, word = tap+1, 0
 		}
 	}
@@ -293,19 +283,18 @@ func (p *IntConv) Workspace(threads int) int {
 		return machine.ScratchBytes(4*s.OutC, p.depth.perWorker()*max(1, min(threads, p.depth.tasks()))) + machine.LineBytes
 	case p.float != nil:
 		return machine.ScratchBytes(4*s.Batch*s.InC*p.inN, 4*s.Batch*s.OutC*p.outN, p.float.Workspace(threads))
+	case p.pixels != nil:
+		return machine.ScratchBytes(4*(s.OutC+p.slack()), p.pixels.workspace(threads)) + machine.LineBytes
 	}
 	return machine.ScratchBytes(4*s.OutC, p.imageBytes(), p.perWorker()*p.workers(threads)) + machine.LineBytes
 }
 
-// imageBytes is the size of the images in words, or in padded planes.
+// imageBytes is the size of the images in words.
 func (p *IntConv) imageBytes() int {
-	switch {
-	case p.rows != nil:
-		return p.s.Batch*p.s.InC*p.rows.size() + byteSlack
-	case p.img != nil:
-		return 4 * (p.s.Batch*p.img.s.InC*p.img.inN + machine.SlackFloats)
+	if p.img == nil {
+		return 0
 	}
-	return 0
+	return 4 * (p.s.Batch*p.img.s.InC*p.img.inN + machine.SlackFloats)
 }
 
 // Run convolves. The workspace must have Workspace(threads) bytes.
@@ -323,7 +312,7 @@ func (p *IntConv) Run(a IntConvArgs, ws []byte, threads int) error {
 		return p.runFloat(&a, r, ws, threads)
 	}
 	b := machine.NewScratch(ws)
-	*r = intConvRun{p: p, w: a.W, x: a.X, y: a.Y, q: a.Q, zx: a.ZX + p.x.Shift(), init: b.Int32s(s.OutC)}
+	*r = intConvRun{p: p, w: a.W, x: a.X, y: a.Y, q: a.Q, zx: a.ZX + p.x.Shift(), init: b.Int32s(s.OutC + p.slack())}
 	for i, sum := range a.W.Sums {
 		r.init[i] = -r.zx * sum
 		if a.Bias != nil {
@@ -335,18 +324,24 @@ func (p *IntConv) Run(a IntConvArgs, ws []byte, threads int) error {
 		machine.Parallel(p.depth.tasks(), threads, r)
 		return nil
 	}
-	planes := s.Batch * s.InC
-	if p.rows != nil {
-		r.planes = b.Bytes(p.imageBytes())
-	} else {
-		r.words, planes = b.Floats(p.imageBytes()/4), s.Batch*p.img.s.InC
+	if p.pixels != nil {
+		p.pixels.start(r, b, threads)
+		return nil
 	}
-	r.ws = b.Rest
+	r.words, r.ws = b.Floats(p.imageBytes()/4), b.Rest
 	r.packing = true
-	machine.Parallel(planes, threads, r)
+	machine.Parallel(s.Batch*p.img.s.InC, threads, r)
 	r.packing = false
 	machine.Parallel(p.mat.tasks(), threads, r)
 	return nil
+}
+
+// slack is how many starts of sums are read behind the last.
+func (p *IntConv) slack() int {
+	if p.pixels != nil {
+		return p.ints.Nr
+	}
+	return 0
 }
 
 func (p *IntConv) checkArgs(a *IntConvArgs, ws []byte, threads int) error {
@@ -409,8 +404,8 @@ type intConvRun struct {
 	ws   []byte
 
 	words   []float32 // the images in words
-	planes  []byte    // or in padded planes
 	packing bool      // tasks pack them
+	byteRun
 }
 
 var intConvRuns machine.FreeList[intConvRun]
@@ -435,12 +430,10 @@ func (r *intConvRun) Run(i, worker int) {
 	switch {
 	case p.depth != nil:
 		p.depth.task(r, i, worker)
+	case p.pixels != nil:
+		p.pixels.task(r, i, worker)
 	case !r.packing:
 		r.tile(i, worker)
-	case p.rows != nil:
-		plane := r.planes[i*p.rows.size():]
-		p.rows.border(plane, &p.s, byte(r.zx))
-		p.rows.plane(p.ints, plane, r.x[i*p.inN:], &p.s, p.x.Flip)
 	default:
 		r.plane(i)
 	}
@@ -472,11 +465,7 @@ func (r *intConvRun) tile(i, worker int) {
 			w.U.Flags = simd.UkRow
 		}
 		w.A = machine.Ptr(r.w.Words, group*p.ocg*m.k.N+k0*p.ocg+row0*kc)
-		if p.rows != nil {
-			r.packRows(&w, panels, image*p.s.InC+group*p.icg, k0, kc)
-		} else {
-			r.packPixels(&w, panels, columns, (image*p.img.s.InC+group*p.words)*p.img.inN, k0, kc)
-		}
+		r.packPixels(&w, panels, columns, (image*p.img.s.InC+group*p.words)*p.img.inN, k0, kc)
 		w.Run(kc)
 	}
 	if p.zw != nil {
@@ -499,26 +488,6 @@ func (r *intConvRun) packPixels(w *gemm.Sweep, panels []float32, columns []int32
 	for q := w.Q0; q < w.Q1 && p.zw != nil; q++ {
 		at := (q - w.Q0) * nr
 		p.ints.AddColumns(p.kind, &columns[at], machine.Ptr(panels, at*kc), kc, nr)
-	}
-}
-
-// packRows packs the columns of a tile from planes of bytes: a row of the buffer for each word,
-// in which panels lie side by side. Runs of pixels of one output row are packed at once; a
-// vector may write too far, where the next run follows.
-func (r *intConvRun) packRows(w *gemm.Sweep, panels []float32, plane, k0, kc int) {
-	p, b := r.p, r.p.rows
-	cols := p.mat.tileN * p.ints.Nr
-	w.B, w.BStep, w.BLD = machine.Ptr(panels, 0), 4*p.ints.Nr, 4*cols
-	c0, c1 := w.Q0*p.ints.Nr, min(w.Q1*p.ints.Nr, p.outN)
-	for k := range kc {
-		word := k0 + k
-		src := r.planes[(plane+word/len(b.offs))*b.size()+b.offs[word%len(b.offs)]:]
-		for c := c0; c < c1; {
-			y, x := c/p.out[2], c%p.out[2]
-			n := min(p.out[2]-x, c1-c)
-			p.ints.Ints.ByteWords((*uint32)(machine.Ptr(panels, k*cols+c-c0)), &src[y*b.line+x*p.s.Stride[2]], machine.CeilDiv(n, 16), b.step, &b.pick[0])
-			c += n
-		}
 	}
 }
 
@@ -580,24 +549,13 @@ func (r *intConvRun) plane(i int) {
 
 // fillWord is a word of the zero point in as many channels as there are.
 func (p *IntConv) fillWord(zx int32, have int) uint32 {
-	if p.kind == simd.IntPairs {
-		return (uint32(uint16(zx)) | uint32(uint16(zx))<<16) >> (16 * (2 - have))
-	}
-	return uint32(uint8(zx)) * 0x01010101 >> (8 * (4 - have))
+	return (uint32(uint16(zx)) | uint32(uint16(zx))<<16) >> (16 * (2 - have))
 }
 
 // row interleaves one row of as many channels as there are.
 func (p *IntConv) row(dst []uint32, src []byte, have int) {
 	n := 0
-	switch k := &p.ints.Ints; {
-	case p.kind == simd.QuadsSU && have == 4:
-		flip := uint32(0)
-		if p.x.Flip {
-			flip = 0x80808080
-		}
-		k.QuadRow(&dst[0], &src[0], len(dst), p.inN, flip)
-		return
-	case p.kind == simd.IntPairs && have == 2 && k.PairRowU != nil && len(dst) >= 16:
+	if k := &p.ints.Ints; have == 2 && k.PairRowU != nil && len(dst) >= 16 {
 		n = len(dst) &^ 15
 		if p.x.Signed {
 			k.PairRowS(&dst[0], &src[0], n, p.inN)

@@ -39,8 +39,6 @@ func Sides(t *simd.Table, kind simd.IntKind, aSigned, bSigned bool) (a, b IntSid
 		a.Kind, b.Kind, b.Flip = simd.IntPairs, simd.IntPairs, !bSigned
 	case simd.QuadsUS:
 		a.Flip, b.Flip = aSigned, !bSigned
-	case simd.QuadsSU:
-		a.Flip, b.Flip = !aSigned, bSigned
 	}
 	return a, b
 }

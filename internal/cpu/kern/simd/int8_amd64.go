@@ -7,11 +7,6 @@ package simd
 //go:noescape
 func uqAVX512(args *byte, i int)
 
-// sqAVX512 multiplies i+1 signed rows by two vectors of unsigned columns: quads.
-//
-//go:noescape
-func sqAVX512(args *byte, i int)
-
 // pairsAVX2 multiplies i+1 rows by two vectors: pairs of 16 bits.
 //
 //go:noescape
@@ -107,6 +102,11 @@ func requantAVX512(dst *byte, src *int32, n int, scale float32, lo float32, hi f
 //go:noescape
 func requantRowsU8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
 
+// requantColumnsU8AVX512 is saturate(round(min(src·factor, most)) + zero) for rows by fours, the bytes of a column in a word; zeros is zero twice, in 16 bits each.
+//
+//go:noescape
+func requantColumnsU8AVX512(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)
+
 // addFoursU8AVX512 is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.
 //
 //go:noescape
@@ -116,6 +116,11 @@ func addFoursU8AVX512(dst *byte, a *byte, b *byte, n int, fa float32, fb float32
 //
 //go:noescape
 func requantRowsS8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
+
+// requantColumnsS8AVX512 is saturate(round(min(src·factor, most)) + zero) for rows by fours, the bytes of a column in a word; zeros is zero twice, in 16 bits each.
+//
+//go:noescape
+func requantColumnsS8AVX512(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)
 
 // addFoursS8AVX512 is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.
 //
@@ -152,10 +157,10 @@ func pairRowS8AVX2(dst *uint32, src *byte, n int, plane int)
 //go:noescape
 func byteTapsAVX512(dst *int32, src *byte, vectors int, rows int, dstRow int, srcRow int, step int, offs *int, count int, w *uint32, start int32, pick *uint32)
 
-// byteWordsAVX512 writes the words of taps of vectors of sixteen pixels.
+// bytePixelsAVX512 sums up the windows of i+1 pixels for two vectors of output channels.
 //
 //go:noescape
-func byteWordsAVX512(dst *uint32, src *byte, vectors int, step int, pick *uint32)
+func bytePixelsAVX512(args *byte, i int)
 
 // bytePlaneAVX512 copies rows of n bytes, dstRow and srcRow apart, with flip added to each word by exclusive or.
 //

@@ -11,7 +11,6 @@ type IntKind uint8
 const (
 	FloatWords IntKind = iota // a float32
 	QuadsUS                   // four bytes, rows unsigned, columns signed
-	QuadsSU                   // four bytes, rows signed, columns unsigned
 	IntPairs                  // two 16-bit numbers
 	BytePairs                 // the same, columns being two signed bytes (AVX2)
 )
@@ -31,17 +30,31 @@ type IntTable struct {
 
 	// The same for rows with a factor each, which read no lane beyond n; zeros is zero twice, in 16 bits each. nil: there is none.
 	RequantRowsU, RequantRowsS func(dst *byte, src *int32, rows, n, dstRow, srcRow int, factors *float32, least, most float32, zero, zeros int32)
-	AddFoursU, AddFoursS       func(dst, a, b *byte, n int, fa, fb, start, most float32)
+
+	// The same for rows of Nr sums by fours, with a factor for each column, whose four bytes are a word.
+	RequantColumnsU, RequantColumnsS func(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)
+
+	AddFoursU, AddFoursS func(dst, a, b *byte, n int, fa, fb, start, most float32)
 
 	QuadRow            func(dst *uint32, src *byte, n, plane int, flip uint32) // any n
 	PairRowU, PairRowS func(dst *uint32, src *byte, n, plane int)              // multiples of 16; nil: plain Go
 
-	// ByteTaps sums rows of vectors of pixels over words of four taps, ByteWords writes such words;
-	// nil: there are none. pick are the words that go to each quarter of a vector, then the bytes
-	// within it.
+	// ByteTaps sums rows of vectors of pixels over words of four taps; nil: there is none. pick are the
+	// words that go to each quarter of a vector, then the bytes within it.
 	ByteTaps  func(dst *int32, src *byte, vectors, rows, dstRow, srcRow, step int, offs *int, count int, w *uint32, start int32, pick *uint32)
-	ByteWords func(dst *uint32, src *byte, vectors, step int, pick *uint32)
 	BytePlane func(dst, src *byte, rows, n, dstRow, srcRow int, flip uint32) // copies rows of n bytes, flip added by exclusive or
+}
+
+// PixelArgs is the argument block of the kernels that sum up windows of pixels whose bytes lie side by side; the
+// generated code knows the fields by their offsets: do not reorder.
+type PixelArgs struct {
+	In, W unsafe.Pointer // first byte of the first window; weights, Nr words for each word of a window
+	Sums  unsafe.Pointer // Nr for each pixel
+	Start unsafe.Pointer // what the Nr sums of a pixel begin with
+	Offs  unsafe.Pointer // of each run of words, in bytes from the first of the window
+	Runs  int
+	Words int // of a run
+	Pixel int // bytes from one pixel to the next
 }
 
 // Products returns the kernels whose integer products this level uses.

@@ -37,8 +37,6 @@ func (t *Table) MicroInt(kind IntKind, h int, u *UkArgs) {
 	switch {
 	case kind == QuadsUS:
 		uqAVX512(p, h-1)
-	case kind == QuadsSU:
-		sqAVX512(p, h-1)
 	case kind == BytePairs:
 		bytePairsAVX2(p, h-1)
 	case t.Level == machine.LevelAVX2:
@@ -47,6 +45,9 @@ func (t *Table) MicroInt(kind IntKind, h int, u *UkArgs) {
 		microPairsGeneric(h, u)
 	}
 }
+
+// BytePixels sums up the windows of h pixels, at most Mr; there is none without quads.
+func (t *Table) BytePixels(h int, a *PixelArgs) { bytePixelsAVX512((*byte)(unsafe.Pointer(a)), h-1) }
 
 // Direct calls the direct kernel for so many pixels by one or two blocks; plain says
 // that the input is in the plain layout.

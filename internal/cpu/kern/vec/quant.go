@@ -102,6 +102,19 @@ func RequantizeRows(dst []byte, ld int, s Sums, signed bool, zero int32) {
 	f(&dst[0], &x[0], s.Rows, s.N, ld, 4*s.LD, &factors[0], lo, hi, zero, zero&0xffff|zero<<16)
 }
 
+// RequantizeColumns is Requantize of rows of n sums by fours, with a factor for each of the n columns: the four bytes of
+// a column become a word, the first row's the lowest. It is for tables with such kernels; n is the width of their panels.
+// The words may take the place of the sums.
+func RequantizeColumns(t *simd.Table, dst []uint32, x []int32, factors []float32, signed bool, zero int32) {
+	f := t.Ints.RequantColumnsU
+	if signed {
+		f = t.Ints.RequantColumnsS
+	}
+	_, hi := quantRange(signed, zero)
+	quads := len(x) / (4 * len(factors))
+	f(&dst[:quads*len(factors)][0], &x[0], quads, &factors[0], hi, zero&0xffff|zero<<16)
+}
+
 // toByte clamps, rounds and adds the zero point.
 func toByte(x, lo, hi float32, zero int32) byte {
 	if !(x < hi) {

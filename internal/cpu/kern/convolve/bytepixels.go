@@ -1,0 +1,397 @@
+package convolve
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+)
+
+// Convolution of bytes whose channels lie side by side, by the kernels that multiply four bytes at once.
+//
+// First the image is transposed, with its padding (which holds the zero point), so that the channels
+// of a pixel are neighbours:
+//
+//	bytes  [channel][y][x]   ──▶   [y+padding][x+padding][channel]
+//
+// A window then is a few runs of bytes: a row of its taps, or one tap where they lie apart or channels
+// are in groups. Pixels are the rows of a product, read where they lie; weights are its columns, in
+// panels of words. A task sums up a range of pixels for one panel, some at a time in the cache, where
+// sums are transposed back and quantized.
+//
+// Zero points of weights ask for the sums of the windows: those of pixels are the product with ones, those of
+// windows add them up.
+
+// bytePixels is the geometry of the form.
+type bytePixels struct {
+	c     *IntConv
+	words int    // of a group's channels of a pixel
+	pixel int    // bytes of a pixel
+	pad   [3]int // extents of the padded image
+	offs  []int  // bytes from a window's first to each of its runs
+	run   int    // words of a run
+	k     int    // words of all runs
+
+	panels       int        // of output channels of a group
+	lines, width int        // output pixels that follow each other evenly in the image
+	tiles        gemm.Split // of a line
+	perChunk     int        // tiles whose sums wait in the cache
+	perTask      int        // chunks
+	chunks       int        // of an image
+	ones         []uint32   // words of a panel of ones, where zero points of the weights are not zero
+	taps         []int      // pixels from a window's first to each of its taps
+}
+
+const (
+	chunkPixels = 140 // about, of a chunk
+	packWords   = 64  // of a pixel, that one task transposes
+	packPixels  = 256 // at most, that one task transposes
+)
+
+func newBytePixels(c *IntConv) *bytePixels {
+	s, t := &c.s, c.ints
+	b := &bytePixels{c: c, words: machine.CeilDiv(c.icg, c.kind.Group()), panels: machine.CeilDiv(c.ocg, t.Nr)}
+	b.pixel = 4 * b.words * s.Groups
+	b.k = b.words * c.taps
+	for d := range 3 {
+		b.pad[d] = max(s.In[d]+s.PadBegin[d]+s.PadEnd[d], 0)
+	}
+	b.lines, b.width = c.out[0]*c.out[1], c.out[2]
+	if c.isPointwise() {
+		b.pad = [3]int{1, 1, c.inN}
+		b.lines, b.width = 1, c.outN
+	}
+	b.windows()
+	b.tiles = gemm.NewSplit(b.width, t.Mr)
+	if b.tiles.P == 0 {
+		return b
+	}
+	b.perChunk = min(max(1, chunkPixels/b.tiles.Largest()), b.lines*b.tiles.P)
+	b.chunks = machine.CeilDiv(b.lines*b.tiles.P, b.perChunk)
+	perChunk := b.perChunk * b.tiles.Largest() * b.k * t.Nr
+	all := b.chunks * b.panels * s.Batch * s.Groups * perChunk
+	b.perTask = min(max(1, gemm.TaskWork(all, byteTask)/perChunk), b.chunks)
+	return b
+}
+
+// byteTask is how many words a task multiplies at most, by lanes.
+const byteTask = 1 << 22
+
+// windows lists the taps and the runs of a window.
+func (b *bytePixels) windows() {
+	s := &b.c.s
+	b.run = b.words
+	whole := s.Groups == 1 && s.Dilation[2] == 1 // a row of taps is one run
+	if whole {
+		b.run *= s.Kernel[2]
+	}
+	for z := range s.Kernel[0] {
+		for y := range s.Kernel[1] {
+			for x := range s.Kernel[2] {
+				at := (z*s.Dilation[0]*b.pad[1]+y*s.Dilation[1])*b.pad[2] + x*s.Dilation[2]
+				b.taps = append(b.taps, at)
+				if x == 0 || !whole {
+					b.offs = append(b.offs, at*b.pixel)
+				}
+			}
+		}
+	}
+	if b.c.zw != nil {
+		b.ones = make([]uint32, b.words*b.c.ints.Nr)
+		for w := range b.words {
+			b.ones[w*b.c.ints.Nr] = 0x01010101 >> (8 * max(0, 4*(w+1)-b.c.icg))
+		}
+	}
+}
+
+// pixels is how many the padded image has.
+func (b *bytePixels) pixels() int { return b.pad[0] * b.pad[1] * b.pad[2] }
+
+// packW lays the weights out: for each group and panel, the words of a window, each of Nr channels.
+func (b *bytePixels) packW(ctx context.Context, weights []byte) (*gemm.Packed, error) {
+	c, nr := b.c, b.c.ints.Nr
+	n := c.s.Groups * b.panels
+	if err := machine.AskPacked(ctx, 4*(n*b.k*nr+c.s.OutC)); err != nil {
+		return nil, err
+	}
+	out := &gemm.Packed{Order: c.WeightLayout(), Words: make([]uint32, n*b.k*nr), Sums: make([]int32, c.s.OutC)}
+	err := gemm.InPieces(ctx, n, gemm.PackThreads(4*len(out.Words)), func(i, _ int) {
+		first := i % b.panels * nr
+		for j := range min(nr, c.ocg-first) {
+			oc := i/b.panels*c.ocg + first + j
+			out.Sums[oc] = c.packRow(out.Words[i*b.k*nr+j:], weights[oc*c.icg*c.taps:], 0, b.k, nr)
+		}
+	})
+	return out, err
+}
+
+// tasks is how many a product has: for each image, group and panel, ranges of chunks.
+func (b *bytePixels) tasks() int {
+	return b.c.s.Batch * b.c.s.Groups * b.panels * machine.CeilDiv(b.chunks, max(1, b.perTask))
+}
+
+// perWorker is the workspace of one worker: sums of a chunk; rows of words; a few planes of a row.
+func (b *bytePixels) perWorker() int {
+	n := b.chunkRoom()
+	return machine.ScratchBytes(4*n*b.c.ints.Nr, 4*b.c.ints.Tw*packPixels, 4*packPixels+byteSlack)
+}
+
+// chunkRoom is the number of pixels that the sums of a chunk have room for.
+func (b *bytePixels) chunkRoom() int {
+	return machine.RoundUp(b.perChunk*b.tiles.Largest(), b.c.ints.Tw)
+}
+
+// workers is how many there are, in all phases.
+func (b *bytePixels) workers(threads int) int {
+	return max(1, min(threads, max(b.tasks(), b.packTasks())))
+}
+
+// workspace is that of a run.
+func (b *bytePixels) workspace(threads int) int {
+	s := &b.c.s
+	sums, windows := 0, 0
+	if b.ones != nil {
+		sums, windows = s.Batch*s.Groups*b.pixels(), s.Batch*s.Groups*b.c.outN
+	}
+	return machine.ScratchBytes(s.Batch*b.pixels()*b.pixel+byteSlack, 4*sums, 4*windows, 4*(s.OutC+b.c.ints.Nr), b.perWorker()*b.workers(threads))
+}
+
+// byteRun is what a run of the form holds beside its operands.
+type byteRun struct {
+	image   []byte    // the images, transposed
+	sums    []int32   // of each pixel of each group, less the zero point of the image
+	windows []int32   // of each window of each group
+	factors []float32 // of the output channels, and of some more that are not there
+	phase   bytePhase
+}
+
+// bytePhase says what the tasks do.
+type bytePhase uint8
+
+const (
+	byteTransposes bytePhase = iota
+	byteAdds                 // the sums of pixels and windows of one group of an image
+	byteMultiplies
+)
+
+// start runs the phases.
+func (b *bytePixels) start(r *intConvRun, ws machine.Scratch, threads int) {
+	s := &b.c.s
+	r.image = ws.Bytes(s.Batch*b.pixels()*b.pixel + byteSlack)
+	if b.ones != nil {
+		r.sums, r.windows = ws.Int32s(s.Batch*s.Groups*b.pixels()), ws.Int32s(s.Batch*s.Groups*b.c.outN)
+	}
+	if b.c.quantized {
+		r.factors = ws.Floats(s.OutC + b.c.ints.Nr)
+		copy(r.factors, r.q.Factors)
+	}
+	r.ws = ws.Rest
+	r.phase = byteTransposes
+	machine.Parallel(b.packTasks(), threads, r)
+	if b.ones != nil {
+		r.phase = byteAdds
+		machine.Parallel(s.Batch*s.Groups, threads, r)
+	}
+	r.phase = byteMultiplies
+	machine.Parallel(b.tasks(), threads, r)
+}
+
+// task does one task of a phase.
+func (b *bytePixels) task(r *intConvRun, i, worker int) {
+	buf := machine.NewScratch(r.ws[worker*b.perWorker():])
+	sums := buf.Int32s(b.chunkRoom() * b.c.ints.Nr)
+	switch r.phase {
+	case byteTransposes:
+		b.transpose(r, i, buf.Uint32s(b.c.ints.Tw*packPixels), buf.Bytes(4*packPixels+byteSlack))
+	case byteAdds:
+		b.addWindows(r, i, sums)
+	default:
+		b.multiply(r, i, sums)
+	}
+}
+
+// packTasks is how many tasks transpose: pieces of the rows of each image, some words of each pixel.
+func (b *bytePixels) packTasks() int {
+	return b.c.s.Batch * b.pad[0] * b.pad[1] * machine.CeilDiv(b.pad[2], packPixels) * machine.CeilDiv(b.c.s.Groups*b.words, packWords)
+}
+
+// transpose does task i of the first phase.
+func (b *bytePixels) transpose(r *intConvRun, i int, words []uint32, planes []byte) {
+	s := &b.c.s
+	all := s.Groups * b.words
+	parts, pieces := machine.CeilDiv(all, packWords), machine.CeilDiv(b.pad[2], packPixels)
+	w0 := i % parts * packWords
+	w1 := min(w0+packWords, all)
+	i /= parts
+	x0 := i % pieces * packPixels
+	x1 := min(x0+packPixels, b.pad[2])
+	i /= pieces
+	y, z, image := i%b.pad[1], i/b.pad[1]%b.pad[0], i/b.pad[1]/b.pad[0]
+	row := r.image[((image*b.pad[0]+z)*b.pad[1]+y)*b.pad[2]*b.pixel:][:b.pad[2]*b.pixel]
+	lo, hi, from := x0, x1, 0 // the pixels of the image, and where the first lies in a plane
+	if b.c.isPointwise() {
+		from = x0
+	} else {
+		z, y = z-s.PadBegin[0], y-s.PadBegin[1]
+		lo, hi = max(x0, s.PadBegin[2]), min(x1, s.PadBegin[2]+s.In[2])
+		if z < 0 || z >= s.In[0] || y < 0 || y >= s.In[1] || lo >= hi {
+			lo, hi = x1, x1
+		}
+		from = (z*s.In[1]+y)*s.In[2] + lo - s.PadBegin[2]
+	}
+	b.fill(row, x0, lo, w0, w1, byte(r.zx))
+	b.fill(row, hi, x1, w0, w1, byte(r.zx))
+	if n := hi - lo; n > 0 && all == 1 { // a pixel is a word
+		b.interleave(unsafe.Slice((*uint32)(machine.Ptr(row, 4*lo)), n), r.x[image*s.InC*b.c.inN+from:], 0, planes)
+		return
+	}
+	for n := hi - lo; n > 0 && w0 < w1; w0 += b.c.ints.Tw {
+		h := min(b.c.ints.Tw, w1-w0)
+		for w := range h {
+			b.interleave(words[w*n:][:n], r.x[image*s.InC*b.c.inN+from:], w0+w, planes)
+		}
+		b.c.ints.Transpose((*float32)(machine.Ptr(row, lo*b.pixel+4*w0)), (*float32)(machine.Ptr(words, 0)), n, b.pixel, 4*n, h)
+	}
+}
+
+// fill writes a byte to words w0 up to w1 of pixels x0 up to x1.
+func (b *bytePixels) fill(row []byte, x0, x1, w0, w1 int, v byte) {
+	for x := x0; x < x1; x++ {
+		p := row[x*b.pixel+4*w0 : x*b.pixel+4*w1]
+		p[0] = v
+		for n := 1; n < len(p); n *= 2 {
+			copy(p[n:], p[:n])
+		}
+	}
+}
+
+// interleave writes word w of neighbouring pixels of planes. Channels that there are not are zero.
+func (b *bytePixels) interleave(dst []uint32, x []byte, w int, planes []byte) {
+	c, n := b.c, len(dst)
+	ch, flip := w%b.words*4, uint32(0)
+	if c.x.Flip {
+		flip = 0x80808080
+	}
+	have, plane := c.icg-ch, c.inN
+	x = x[(w/b.words*c.icg+ch)*c.inN:]
+	if have < 4 {
+		clear(planes[:4*n])
+		for i := range have {
+			copy(planes[i*n:][:n], x[i*c.inN:])
+		}
+		x, plane = planes, n
+	}
+	c.ints.Ints.QuadRow(&dst[0], &x[0], n, plane, flip)
+}
+
+// addWindows adds up the pixels, then the windows of a group of an image.
+func (b *bytePixels) addWindows(r *intConvRun, i int, tile []int32) {
+	t := b.c.ints
+	zeros := tile[t.Mr*t.Nr:][:t.Nr]
+	clear(zeros)
+	sums := r.sums[i*b.pixels():][:b.pixels()]
+	a := simd.PixelArgs{W: machine.Ptr(b.ones, 0), Sums: machine.Ptr(tile, 0), Start: machine.Ptr(zeros, 0), Offs: unsafe.Pointer(&noOffset), Runs: 1, Words: b.words, Pixel: b.pixel}
+	image := r.image[i/b.c.s.Groups*b.pixels()*b.pixel+i%b.c.s.Groups*4*b.words:]
+	for p := 0; p < len(sums); p += t.Mr {
+		h := min(t.Mr, len(sums)-p)
+		a.In = machine.Ptr(image, p*b.pixel)
+		t.BytePixels(h, &a)
+		for j := range h {
+			sums[p+j] = tile[j*t.Nr] - int32(b.c.icg)*r.zx
+		}
+	}
+	out := r.windows[i*b.c.outN:][:b.c.outN]
+	for line := range b.lines {
+		first := b.first(line)
+		for x := range b.width {
+			total := int32(0)
+			for _, tap := range b.taps {
+				total += sums[first+tap]
+			}
+			out[line*b.width+x] = total
+			first += b.c.s.Stride[2]
+		}
+	}
+}
+
+// noOffset is the one run of a pixel.
+var noOffset int
+
+// first is the pixel of the image at which the first window of a line begins.
+func (b *bytePixels) first(line int) int {
+	s := &b.c.s
+	z, y := line/b.c.out[1], line%b.c.out[1]
+	return (z*s.Stride[0]*b.pad[1] + y*s.Stride[1]) * b.pad[2]
+}
+
+// multiply does task i of the last phase.
+func (b *bytePixels) multiply(r *intConvRun, i int, sums []int32) {
+	c, t := b.c, b.c.ints
+	ranges := machine.CeilDiv(b.chunks, b.perTask)
+	c0 := i % ranges * b.perTask
+	i /= ranges
+	panel, outer := i%b.panels, i/b.panels
+	image, group := outer/c.s.Groups, outer%c.s.Groups
+	oc := panel * t.Nr
+	cols := min(t.Nr, c.ocg-oc)
+	a := simd.PixelArgs{W: machine.Ptr(r.w.Words, (group*b.panels+panel)*b.k*t.Nr), Start: machine.Ptr(r.init, group*c.ocg+oc),
+		Offs: machine.Ptr(b.offs, 0), Runs: len(b.offs), Words: b.run, Pixel: b.pixel * c.s.Stride[2]}
+	in := r.image[image*b.pixels()*b.pixel+group*4*b.words:]
+	for chunk := c0; chunk < min(c0+b.perTask, b.chunks); chunk++ {
+		first, n := 0, 0
+		for tile := chunk * b.perChunk; tile < min((chunk+1)*b.perChunk, b.lines*b.tiles.P); tile++ {
+			line := tile / b.tiles.P
+			x, h := b.tiles.Part(tile % b.tiles.P)
+			if n == 0 {
+				first = line*b.width + x
+			}
+			a.In = machine.Ptr(in, (b.first(line)+x*c.s.Stride[2])*b.pixel)
+			a.Sums = machine.Ptr(sums, n*t.Nr)
+			t.BytePixels(h, &a)
+			n += h
+		}
+		b.correct(sums, group*c.ocg+oc, r.windowsOf(outer, first, n))
+		at := (image*c.s.OutC+group*c.ocg+oc)*c.outN + first
+		if c.quantized {
+			b.quantize(r, sums, n, cols, group*c.ocg+oc, at)
+			continue
+		}
+		for p := 0; p < n; p += t.Tw {
+			t.Transpose((*float32)(machine.Ptr(r.y, at+p)), (*float32)(machine.Ptr(sums, p*t.Nr)), cols, 4*c.outN, 4*t.Nr, min(t.Tw, n-p))
+		}
+	}
+}
+
+// windowsOf are the sums of some windows of a group of an image, nil if they are not needed.
+func (r *intConvRun) windowsOf(outer, first, n int) []int32 {
+	if r.windows == nil {
+		return nil
+	}
+	return r.windows[outer*r.p.outN+first:][:n]
+}
+
+// correct subtracts the correction terms of the zero points of the weights: zw·(Σx − K·zx) of every window.
+func (b *bytePixels) correct(sums []int32, oc int, windows []int32) {
+	nr := b.c.ints.Nr
+	for i, x := range windows {
+		b.c.ints.Ints.MulSub(&sums[i*nr], &b.c.zw[oc], nr, x)
+	}
+}
+
+// quantize brings the sums of n pixels to bytes, and those to the planes of their channels, of which at is the first element.
+func (b *bytePixels) quantize(r *intConvRun, sums []int32, n, cols, oc, at int) {
+	c, t := b.c, b.c.ints
+	words := unsafe.Slice((*uint32)(unsafe.Pointer(&sums[0])), len(sums)) // in place
+	vec.RequantizeColumns(t, words, sums[:machine.RoundUp(n, 4)*t.Nr], r.factors[oc:][:t.Nr], r.q.Signed, r.q.Zero)
+	for i := 0; i < n/4; i += t.Tw {
+		t.Transpose((*float32)(machine.Ptr(r.q.Y, at+4*i)), (*float32)(machine.Ptr(words, i*t.Nr)), cols, c.outN, 4*t.Nr, min(t.Tw, n/4-i))
+	}
+	for p := n &^ 3; p < n; p++ {
+		for j, w := range words[n/4*t.Nr:][:cols] {
+			r.q.Y[at+j*c.outN+p] = byte(w >> (8 * (p % 4)))
+		}
+	}
+}
