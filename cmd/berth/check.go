@@ -91,7 +91,7 @@ func (v *verification) run(ctx context.Context) error {
 }
 
 // cases compares the models for several sizes of what is open together, then for sizes of single dimensions, for variants of the first case
-// that ran, for values the model compares its inputs with, and for recorded inputs. Its error is a cancellation.
+// that ran, for further strings, for values the model compares its inputs with, and for recorded inputs. Its error is a cancellation.
 func (v *verification) cases(ctx context.Context) error {
 	cases := v.a.realisticSizes(v.m, v.have)
 	for i, c := range cases {
@@ -109,7 +109,7 @@ func (v *verification) cases(ctx context.Context) error {
 	}
 	steps := []func(context.Context) error{v.choices, v.recorded}
 	if v.first != nil {
-		steps = []func(context.Context) error{v.singles, v.variants, v.choices, v.recorded, v.hits}
+		steps = []func(context.Context) error{v.singles, v.variants, v.texts, v.choices, v.recorded, v.hits}
 	}
 	for _, step := range steps {
 		if ctx.Err() != nil || v.settled() {

@@ -190,6 +190,23 @@ func TestNothingCompared(t *testing.T) {
 	}
 }
 
+// TestStringsCompared: models are compared with the strings that they hold, and with others of every case, also where their number is open.
+func TestStringsCompared(t *testing.T) {
+	for _, c := range []struct{ name, model, other string }{
+		{"a constant", `in %s: string[N] const %k: string[] = "cat" %y = Equal(%s, %k) out %y`, `in %s: string[N] const %k: string[] = "dog" %y = Equal(%s, %k) out %y`},
+		{"an attribute", `in %s: string[2] %y = "ai.onnx.ml"::LabelEncoder(%s) [keys_strings=["a", "b", "c", "d"], values_int64s=[1, 2, 3, 4]] out %y`, `in %s: string[2] %y = "ai.onnx.ml"::LabelEncoder(%s) [keys_strings=["a", "b", "c", "d"], values_int64s=[1, 2, 3, 5]] out %y`},
+		{"case", `in %s: string[N] %y = StringNormalizer(%s) [case_change_action="LOWER"] out %y`, `in %s: string[N] %y = Identity(%s) out %y`},
+		{"numbers", `in %s: string[3] %y = Cast(%s) [to=1] out %y`, `in %s: string[3] %x = Cast(%s) [to=6] %y = Cast(%x) [to=1] out %y`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res := compared(t, c.model, c.model)
+			assert.True(t, res.Verified, "%+v", res)
+			res = compared(t, c.model, c.other)
+			assert.False(t, res.Verified, "%+v", res)
+		})
+	}
+}
+
 // compared is what comes of comparing a model with another one that plays the optimized form.
 func compared(t *testing.T, model, other string) (res optimizeJSON) {
 	t.Helper()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/trial"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
@@ -212,7 +213,7 @@ func shapesIn(values map[string]ndarray.Value) []berth.Option {
 	return opts
 }
 
-// randomInputs makes inputs for a model: those given, random values by seed for
+// randomInputs makes inputs for a model: those given, random values by seed, and strings worth trying, for
 // the rest. Open dimensions count as 1 unless shapes say otherwise.
 func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[string]ndarray.Value) (map[string]ndarray.Value, error) {
 	out := map[string]ndarray.Value{}
@@ -230,7 +231,11 @@ func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[st
 				return nil, usagef("input %q is %s: give %sits shape with --shape", in.Name, in.Type, a.inputAdvice(in.Name))
 			}
 		}
-		v, err := randomArray(a.ctx, in.Type.DType, shape, uint64(a.seed), uint64(i))
+		draw := randomArray
+		if in.Type.DType == ndarray.String {
+			draw = textsOf(m)
+		}
+		v, err := draw(a.ctx, in.Type.DType, shape, uint64(a.seed), uint64(i))
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
@@ -252,7 +257,7 @@ func (a *app) inputAdvice(name string) string {
 
 // openAsOne gives unknown dimensions the size 1.
 func openAsOne(t ssa.Type) ([]int, bool) {
-	if t.Kind != ssa.KindTensor || !t.Ranked || t.DType == ndarray.String {
+	if t.Kind != ssa.KindTensor || !t.Ranked {
 		return nil, false
 	}
 	shape := make([]int, len(t.Shape))
@@ -281,6 +286,21 @@ func randomArray(ctx context.Context, dt ndarray.DType, shape []int, seed, strea
 		}
 	}
 	return arr, ctx.Err()
+}
+
+// textsOf returns a randomArray of strings worth giving to a model, one after the other, the first by seed and stream.
+func textsOf(m *berth.Model) func(ctx context.Context, dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.Array, error) {
+	return func(ctx context.Context, dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.Array, error) {
+		arr, err := ndarray.NewIn(ndarray.BudgetOf(ctx), dt, shape...)
+		if err != nil {
+			return nil, err
+		}
+		words := trial.Words(m.Graph())
+		for i := range elements(ctx, arr.Len()) {
+			arr.Str[i] = words[(seed+stream+uint64(i))%uint64(len(words))]
+		}
+		return arr, ctx.Err()
+	}
 }
 
 // elements counts from 0 to n-1, and stops early when the context ends: who reads what the loop made looks at the context.

@@ -65,6 +65,31 @@ func (v *verification) variants(ctx context.Context) error {
 	return nil
 }
 
+// mostTexts bounds the comparisons for further strings.
+const mostTexts = 8
+
+// texts compares the models for the strings worth trying that the first case had no elements for.
+func (v *verification) texts(ctx context.Context) error {
+	fewest, words := math.MaxInt, len(trial.Words(v.m.Graph()))
+	for name, x := range v.first.in {
+		if a, ok := x.(*ndarray.Array); ok && v.have[name] == nil && a.DType == ndarray.String && a.Len() > 0 {
+			fewest = min(fewest, a.Len())
+		}
+	}
+	for k := 1; k <= min(mostTexts, (words-1)/fewest) && !v.settled() && !v.tooMuch(ctx, v.first.shapes); k++ {
+		other := *v.a
+		other.seed += int64(k * fewest)
+		in, err := other.randomInputs(v.m, v.first.shapes, v.have)
+		if err != nil {
+			return ctx.Err()
+		}
+		if err := v.again(ctx, fmt.Sprintf("--seed %d", other.seed), in); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
 // hits compares the models for further inputs while an output has had no element, as that of a search without hits.
 func (v *verification) hits(ctx context.Context) error {
 	const seeds = 3

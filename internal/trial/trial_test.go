@@ -41,6 +41,14 @@ func TestChoices(t *testing.T) {
 	assert.Equal(t, []map[string]int64{{"a": 1, "b": 3}, {"a": 2, "b": 3}, {"a": 1, "b": 4}}, trial.Choices(map[string][]int64{"b": {3, 4}, "a": {1, 2}}))
 }
 
+// TestWords finds strings in constants, attributes and bodies, mixed with others; numerals where strings become numbers.
+func TestWords(t *testing.T) {
+	words := trial.Words(parse(t, `in %s: string[N] const %k: string[2] = ["cat", "7"] %e = Equal(%s, %k) %l = "ai.onnx.ml"::LabelEncoder(%s) [keys_strings=["dog"], values_int64s=[1]] out %e, %l`))
+	assert.Equal(t, []string{"cat", "berth", "7", "Berth", "dog", ""}, words[:6])
+	assert.Len(t, words, 12, "each once")
+	assert.Equal(t, []string{"1", "-2.5", "0", "3e2", "7"}, trial.Words(parse(t, `in %s: string[N] %y = Cast(%s) [to=1] out %y`)))
+}
+
 func TestSizes(t *testing.T) {
 	g := parse(t, `in %x: float32[N,T] const %w: float32[50,8] = splat 1 const %s: int64[3] = [-1, 0, 36] const %b: float32[99] = splat 1 %y = Identity(%x) out %y`)
 	assert.Equal(t, []int{1575, 12, 6, 7, 8, 36, 50}, trial.Sizes(g, "dimensions 1575 and 12 differ, 1 is open"))
