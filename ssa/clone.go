@@ -18,6 +18,9 @@ func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
 // error of the context, when that ends.
 func (g *Graph) CloneContext(ctx context.Context) (copied *Graph, mapping []*Value, err error) {
 	defer rescue.Into(&err)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
 	if err := sysmem.BudgetOf(ctx).Ask("a copy of the graph", g.bytes()); err != nil {
 		return nil, nil, err
 	}
@@ -54,6 +57,9 @@ func (c *cloner) graph(g *Graph) (copied *Graph, mapping []*Value) {
 	m := &Graph{Name: g.Name, Doc: g.Doc, nextN: g.nextN, made: len(g.Nodes) + len(g.values)}
 	m.values = make([]*Value, len(g.values))
 	for i, v := range g.values {
+		if c.ctx.Err() != nil {
+			return m, nil // nobody gets the copy
+		}
 		w := c.values.New()
 		*w = Value{ID: i, Name: v.Name, Type: v.Type, Const: v.Const, Content: v.Content, DefIndex: v.DefIndex, Doc: v.Doc, uses: c.uses.Make(len(v.uses))[:0]}
 		m.values[i] = w
@@ -62,7 +68,7 @@ func (c *cloner) graph(g *Graph) (copied *Graph, mapping []*Value) {
 	m.Nodes = make([]*Node, len(g.Nodes))
 	for i, n := range g.Nodes {
 		if c.ctx.Err() != nil {
-			break // nobody gets the copy
+			return m, nil
 		}
 		m.Nodes[i] = c.node(m, n)
 	}

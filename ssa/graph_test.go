@@ -1,7 +1,9 @@
 package ssa
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -217,4 +219,36 @@ func TestContentOfConstants(t *testing.T) {
 	assert.Equal(t, "{1,-1}", contentText(g.AddConst("a", Int64s(1, -1)).Content))
 	assert.Nil(t, g.AddConst("b", ScalarConst[float32](1)).Content)
 	assert.Nil(t, g.AddConst("c", NewSplat(ndarray.Scalar[int64](1), MaxContent+1)).Content)
+}
+
+// endsAfter is a context that ends at its n-th look.
+type endsAfter struct {
+	context.Context
+	looks, n int
+}
+
+func (c *endsAfter) Err() error {
+	if c.looks++; c.looks > c.n {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestCloneEnds: a copy looks at its context at every value and node, and copies nothing when it has ended.
+func TestCloneEnds(t *testing.T) {
+	const n = 50
+	g := NewGraph("g")
+	for i := range n {
+		g.NewNode("Relu", []*Value{g.AddParam(fmt.Sprint("p", i), StaticTensor(ndarray.Float32, 1))}, 1)
+	}
+	whole := &endsAfter{context.Background(), 0, math.MaxInt}
+	_, _, err := g.CloneContext(whole)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, whole.looks, 3*n, "two values a node")
+	for looks := range whole.looks {
+		ctx := &endsAfter{context.Background(), 0, looks}
+		_, _, err := g.CloneContext(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.LessOrEqual(t, ctx.looks, looks+2, "one more for the error")
+	}
 }
