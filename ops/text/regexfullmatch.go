@@ -1,7 +1,9 @@
 package text
 
 import (
+	"io"
 	"regexp"
+	"strings"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
@@ -37,7 +39,22 @@ func evalRegexFullMatch(c *ops.Call) {
 	out := kit.Result(c, 0, ndarray.Bool, a.Shape...)
 	w := kit.Watching(c)
 	for i, s := range a.Str {
-		w.Did(1 + len(s))
-		out.Data[i] = byte(kit.Btoi(re.MatchString(s)))
+		w.Did(1 + min(len(s), textPiece))
+		if len(s) <= textPiece {
+			out.Data[i] = byte(kit.Btoi(re.MatchString(s)))
+		} else {
+			out.Data[i] = byte(kit.Btoi(re.MatchReader(&watched{strings.NewReader(s), &w})))
+		}
 	}
+}
+
+// watched reads a text and looks at the context.
+type watched struct {
+	io.RuneReader
+	w *kit.Watch
+}
+
+func (r *watched) ReadRune() (rune, int, error) {
+	r.w.Did(mostGrows) // some states of the expression for each
+	return r.RuneReader.ReadRune()
 }

@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
@@ -58,28 +59,29 @@ func evalStringNormalizer(c *ops.Call) {
 		kit.Failf("the operand is %s, it must be [C] or [1, C]", a)
 	}
 	tag := localeOf(c.Node)
-	same := func(s string) string { return s }
-	change, key := same, same
 	lower := cases.Lower(tag)
+	watch := kit.Watching(c)
+	change, key := func(s string) string { return kit.Text(c, s) }, func(s string) string { return s }
 	switch ops.Str(c.Node, "case_change_action") {
 	case "LOWER":
-		change = lower.String
+		change = func(s string) string { return inCase(c, &watch, lower, s) }
 	case "UPPER":
-		change = cases.Upper(tag).String
+		upper := cases.Upper(tag)
+		change = func(s string) string { return inCase(c, &watch, upper, s) }
 	}
 	if ops.Int(c.Node, "is_case_sensitive") == 0 {
-		key = lower.String
+		key = func(s string) string { return inCase(c, &watch, lower, s) }
 	}
-	stop := map[string]bool{}
+	stop, longest := map[string]bool{}, 0
 	for _, w := range ops.Strings(c.Node, "stopwords") {
 		stop[key(w)] = true
+		longest = max(longest, len(w))
 	}
 	var kept []string
-	watch := kit.Watching(c)
 	for _, s := range a.Str {
-		watch.Did(1 + 4*len(s))
-		if !stop[key(s)] {
-			kept = kit.Append(c, kept, kit.Text(c, change(s)))
+		watch.Did(1)
+		if len(s) > mostShrinks*longest || !stop[key(s)] {
+			kept = kit.Append(c, kept, change(s))
 		}
 	}
 	if len(kept) == 0 {
@@ -88,4 +90,54 @@ func evalStringNormalizer(c *ops.Call) {
 	shape := []int{1, len(kept)}
 	out := kit.Result(c, 0, ndarray.String, shape[2-a.Rank():]...)
 	kit.CopySlice(c, out.Str, kept)
+}
+
+// mostShrinks is more than by how much the case of letters changes the length of a text: longer strings are no stop words.
+const mostShrinks = 16
+
+// textPiece is how many bytes are changed between two looks at the context, mostGrows more than by how much they grow.
+const textPiece, mostGrows = 1 << 14, 8
+
+// inCase is a string with the case of its letters changed. A long one is changed twice: its length is asked for before it is made.
+func inCase(c *ops.Call, w *kit.Watch, caser cases.Caser, s string) string {
+	length := 0
+	eachInCase(w, caser, s, func(part []byte) { length += len(part) })
+	kit.Check(c.Memory.Ask("a string", int64(length+15)&^15))
+	var out strings.Builder
+	out.Grow(length)
+	eachInCase(w, caser, s, func(part []byte) { out.Write(part) })
+	return out.String()
+}
+
+// eachInCase calls yield with one piece of a string in another case after the other. Each is given to the caser whole: between two calls
+// it forgets whether it is inside a word, which decides about a final sigma.
+func eachInCase(w *kit.Watch, caser cases.Caser, s string, yield func(part []byte)) {
+	var to []byte
+	for s != "" {
+		n := wordEnd(s)
+		w.Did(4 * n)
+		if need := mostGrows * n; len(to) < need {
+			to = make([]byte, need)
+		}
+		caser.Reset()
+		made, _, err := caser.Transform(to, []byte(s[:n]), true)
+		kit.Check(err)
+		yield(to[:made])
+		s = s[n:]
+	}
+}
+
+// wordEnd is where a piece of a text may end so that no letter of it depends on those behind, nor theirs on it: behind a space or digit, or
+// between two letters of ASCII. In a text without any, it is at some character, after sixteen times the length of a piece.
+func wordEnd(s string) int {
+	for at := textPiece; at < len(s); at++ {
+		a, b := s[at-1], s[at]
+		switch {
+		case a <= ' ', a-'0' < 10, (a|0x20)-'a' < 26 && (b|0x20)-'a' < 26:
+			return at
+		case at >= 16*textPiece && utf8.RuneStart(b):
+			return at
+		}
+	}
+	return len(s)
 }
