@@ -289,7 +289,8 @@ func (a *app) root() *cobra.Command {
 			ctx, a.cancel = context.WithTimeout(c.Context(), a.timeout)
 			c.SetContext(ctx)
 		}
-		a.ctx = a.memory.In(c.Context())
+		c.SetContext(a.memory.In(c.Context()))
+		a.ctx = c.Context()
 		stop, cancel := a.watch(c.Context()), a.cancel
 		a.cancel = func() { stop(); cancel() }
 		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), a.memory.Bytes())) // garbage is collected before it fills the budget

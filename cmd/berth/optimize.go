@@ -253,7 +253,7 @@ func (a *app) smallest(ctx context.Context, m *berth.Model, opts []berth.Option,
 		other, otherRep, err = open.Optimize(ctx, opts...)
 		open.Close()
 		if err == nil {
-			err = other.CheckPortable(a.memory.In(ctx))
+			err = other.CheckPortable(ctx)
 		}
 	}
 	if err == nil && other.Contents().Nodes < opt.Contents().Nodes && otherRep.Raised == rep.Raised {
@@ -314,7 +314,6 @@ func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f opti
 // checkBranches looks for branches that never run and that other tools refuse. The error has exit code 3. Not every tool folds as
 // much as berth, so what only folding shows is told of, and allowed, where the model itself has it.
 func (a *app) checkBranches(ctx context.Context, m, twin *berth.Model) error {
-	ctx = a.memory.In(ctx)
 	err := twin.CheckPortable(ctx)
 	ne, full := (*ops.NodeError)(nil), (*ops.MemoryError)(nil)
 	if ctx.Err() != nil || !errors.As(err, &ne) || errors.As(err, &full) {
@@ -380,12 +379,12 @@ func (a *app) corrected(ctx context.Context, model string, m *berth.Model, copy 
 	if info, err := os.Stat(model); strings.HasPrefix(model, "builtin:") || err != nil || !info.Mode().IsRegular() {
 		return nil, nil
 	}
-	before, err := onnxwire.OpenWith(a.memory.In(ctx), model, onnxwire.MapFile)
+	before, err := onnxwire.OpenWith(ctx, model, onnxwire.MapFile)
 	if err != nil {
 		return nil, err
 	}
 	defer before.Close()
-	after, err := onnxwire.OpenWith(a.memory.In(ctx), copy, onnxwire.MapFile)
+	after, err := onnxwire.OpenWith(ctx, copy, onnxwire.MapFile)
 	if err != nil {
 		return nil, err
 	}

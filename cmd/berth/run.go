@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -75,7 +76,7 @@ type outputJSON struct {
 	Inf   int       `json:"inf"` // elements that are infinite
 	First []number  `json:"first"`
 	File  string    `json:"file,omitempty"`
-	Text  string    `json:"text,omitempty"` // of outputs that are no numbers
+	Text  string    `json:"text,omitempty"` // of outputs that are no numbers: their type, or the first strings, long ones cut short
 	Top   []topJSON `json:"top,omitempty"`  // with --top
 }
 
@@ -209,6 +210,15 @@ func firstText(o outputJSON) string {
 	return strings.Join(parts, " ")
 }
 
+// quoted is a string as a line can hold it: a long one is cut, and its length told.
+func quoted(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprintf("%q… of %d bytes", strings.ToValidUTF8(s[:most], ""), len(s))
+}
+
 // summarize describes an output in a line.
 func summarize(name string, v ndarray.Value) outputJSON {
 	none := number(math.NaN())
@@ -220,7 +230,11 @@ func summarize(name string, v ndarray.Value) outputJSON {
 	}
 	o.Type, o.Shape = arr.DType.String(), append(o.Shape, arr.Shape...)
 	if arr.DType == ndarray.String {
-		o.Text = fmt.Sprintf("%q", arr.Str[:min(len(arr.Str), 4)])
+		var first []string
+		for _, s := range arr.Str[:min(len(arr.Str), 4)] {
+			first = append(first, quoted(s))
+		}
+		o.Text = "[" + strings.Join(first, " ") + "]"
 		return o
 	}
 	o.NaN, o.Inf = nonFinite(arr)

@@ -257,3 +257,11 @@ func TestRunSound(t *testing.T) {
 	fails(t, exitFailed, []string{"2 samples, 16000 a second, it takes 512"}, "run", passing(t, "float32[1,512]"), "--input", "x0="+file)
 	fails(t, exitFailed, []string{"the WAVE file does not begin with RIFF"}, "run", passing(t, "float32[1,512]"), "--input", "x0="+writeTemp(t, t.TempDir(), "y.wav", []byte("no sound at all")))
 }
+
+// TestLongStringsAreCut: an output of strings is told of in a line, whatever its length.
+func TestLongStringsAreCut(t *testing.T) {
+	o := summarize("y", ndarray.Strings([]string{"a\nb", strings.Repeat("ä", 1<<20)}, 2))
+	assert.True(t, strings.HasPrefix(o.Text, `["a\nb" "ää`), o.Text)
+	assert.True(t, strings.HasSuffix(o.Text, `ä"… of 2097152 bytes]`), o.Text)
+	assert.Less(t, len(o.Text), 200)
+}

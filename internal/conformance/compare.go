@@ -261,7 +261,7 @@ func magnitude(a *ndarray.Array, i int) float64 {
 func element(a *ndarray.Array, i int) string {
 	switch {
 	case a.DType == ndarray.String:
-		return fmt.Sprintf("%q", a.Str[i])
+		return fmt.Sprintf("%.80q", a.Str[i])
 	case a.DType.IsComplex():
 		return fmt.Sprint(complexAt(a, i))
 	case a.DType.IsFloat():

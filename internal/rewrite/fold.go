@@ -76,7 +76,7 @@ func (c *Context) fits(added int64) bool {
 
 // evaluate computes the results of a node, if that is possible within the limits.
 func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, ok bool) {
-	if r := splatResult(n); r != nil {
+	if r := c.splatResult(n); r != nil {
 		return []*ssa.Constant{r}, true
 	}
 	if r := viewResult(n); r != nil {

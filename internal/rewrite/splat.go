@@ -16,7 +16,7 @@ import (
 
 // splatResult computes a node with one result on splats without writing them
 // out; nil if it can not. Where the result is small the ordinary way is as good.
-func splatResult(n *ssa.Node) *ssa.Constant {
+func (c *Context) splatResult(n *ssa.Node) *ssa.Constant {
 	if len(n.Out) != 1 || n.Domain != "" || n.Out[0] == nil {
 		return nil
 	}
@@ -34,7 +34,7 @@ func splatResult(n *ssa.Node) *ssa.Constant {
 	case ops.Of(n).Facts.IsMovement():
 		e = splatOf(n.Input(0))
 	case ops.Of(n).Facts.IsElementwise():
-		e = elementwiseElement(n)
+		e = c.elementwiseElement(n)
 	}
 	if e == nil || e.DType != n.Out[0].Type.DType {
 		return nil
@@ -91,8 +91,8 @@ func commonElement(vs []*ssa.Value) *ndarray.Array {
 }
 
 // elementwiseElement runs the kernel once, on the single elements.
-func elementwiseElement(n *ssa.Node) *ndarray.Array {
-	call := &ops.Call{Node: n, Threads: 1, Out: make([]ndarray.Value, 1)}
+func (c *Context) elementwiseElement(n *ssa.Node) *ndarray.Array {
+	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, Memory: ndarray.BudgetOf(c.ctx), Out: make([]ndarray.Value, 1)}
 	for _, v := range n.In {
 		if v == nil {
 			call.In = append(call.In, nil)
@@ -104,7 +104,11 @@ func elementwiseElement(n *ssa.Node) *ndarray.Array {
 		}
 		call.In = append(call.In, e.Reshaped())
 	}
-	if len(n.In) == 0 || ops.Eval(call) != nil {
+	if len(n.In) == 0 {
+		return nil
+	}
+	if err := ops.Eval(call); err != nil {
+		c.failIfFull(err)
 		return nil
 	}
 	a, ok := call.Out[0].(*ndarray.Array)

@@ -126,7 +126,7 @@ func evalMSQLinearConv(c *ops.Call) {
 	}
 	shape := nn.FirstShape(x.Shape)
 	first := &ndarray.Array{DType: x.DType, Shape: shape, Data: nn.ChannelsFirst(c, x.Data, shape[0], kit.SizeOf(shape[2:]), shape[1])}
-	inner := &ops.Call{Ctx: c.Ctx, Node: c.Node, In: slices.Clone(c.In), Threads: c.Threads}
+	inner := &ops.Call{Ctx: c.Ctx, Node: c.Node, In: slices.Clone(c.In), Threads: c.Threads, Memory: c.Memory}
 	inner.In[0] = first
 	quant.EvalQLinearConv(inner)
 	r := inner.Out[0].(*ndarray.Array)

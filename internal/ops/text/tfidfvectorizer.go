@@ -141,7 +141,7 @@ func tokensOf(c *ops.Call, a *ndarray.Array) []string {
 		out, w := kit.Make[string](c, a.Len()), kit.Watching(c)
 		for i := range out {
 			w.Did(1)
-			out[i] = strconv.FormatInt(a.Int(i), 10)
+			out[i] = kit.Text(c, strconv.FormatInt(a.Int(i), 10))
 		}
 		return out
 	}
