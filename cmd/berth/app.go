@@ -289,8 +289,7 @@ func (a *app) root() *cobra.Command {
 			ctx, a.cancel = context.WithTimeout(c.Context(), a.timeout)
 			c.SetContext(ctx)
 		}
-		c.SetContext(a.memory.In(c.Context()))
-		a.ctx = c.Context()
+		a.ctx = a.memory.In(c.Context())
 		stop, cancel := a.watch(c.Context()), a.cancel
 		a.cancel = func() { stop(); cancel() }
 		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), a.memory.Bytes())) // garbage is collected before it fills the budget

@@ -269,7 +269,7 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 	}
 	defer file.Close()
 	co, done := a.compareOptions(f)
-	rows, err := berth.CompareInstance(ctx, f.instance, file, co)
+	rows, err := berth.CompareInstance(a.memory.In(ctx), f.instance, file, co)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
 		return modelError(f.instance, err)

@@ -253,7 +253,7 @@ func (a *app) smallest(ctx context.Context, m *berth.Model, opts []berth.Option,
 		other, otherRep, err = open.Optimize(ctx, opts...)
 		open.Close()
 		if err == nil {
-			err = other.CheckPortable(ctx)
+			err = other.CheckPortable(a.memory.In(ctx))
 		}
 	}
 	if err == nil && other.Contents().Nodes < opt.Contents().Nodes && otherRep.Raised == rep.Raised {
@@ -336,6 +336,7 @@ func (a *app) checkBranches(ctx context.Context, m, twin *berth.Model) error {
 // allow. The error has exit code 3. What the model has, too, is returned and told of if that is allowed; what rewriting made
 // never is.
 func (a *app) checkValid(ctx context.Context, m, twin *berth.Model, f optimizeFlags) (old []string, err error) {
+	ctx = a.memory.In(ctx)
 	if err = a.checkBranches(ctx, m, twin); err != nil {
 		return nil, err
 	}
@@ -379,12 +380,12 @@ func (a *app) corrected(ctx context.Context, model string, m *berth.Model, copy 
 	if info, err := os.Stat(model); strings.HasPrefix(model, "builtin:") || err != nil || !info.Mode().IsRegular() {
 		return nil, nil
 	}
-	before, err := onnxwire.OpenWith(ctx, model, onnxwire.MapFile)
+	before, err := onnxwire.OpenWith(a.memory.In(ctx), model, onnxwire.MapFile)
 	if err != nil {
 		return nil, err
 	}
 	defer before.Close()
-	after, err := onnxwire.OpenWith(ctx, copy, onnxwire.MapFile)
+	after, err := onnxwire.OpenWith(a.memory.In(ctx), copy, onnxwire.MapFile)
 	if err != nil {
 		return nil, err
 	}

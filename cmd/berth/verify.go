@@ -109,7 +109,7 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 		for _, pl := range planners {
 			bar.step(c.Name)
 			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f, &n.sets)
-			err := conformance.Verify(ctx, c, prepare, f.tolerance)
+			err := conformance.Verify(a.memory.In(ctx), c, prepare, f.tolerance)
 			if ctx.Err() != nil {
 				return n, lines, nil
 			}
@@ -128,7 +128,7 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 
 // recordedOutputs reports that a case has recorded outputs, and tells of those that are missing.
 func (a *app) recordedOutputs(ctx context.Context, c *conformance.Case, tell bool) (compared bool, err error) {
-	missing, compared, err := c.Unrecorded(ctx)
+	missing, compared, err := c.Unrecorded(a.memory.In(ctx))
 	for _, m := range missing {
 		if tell && compared {
 			a.note("berth: %s/%s: not recorded, so not compared: output %s", plain(c.Name), plain(m.Set), plain(someOf(m.Outputs)))
