@@ -176,6 +176,11 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 		if _, err := fuse.Epilogues(ctx, bound.Graph, fuser); err != nil {
 			return nil, err
 		}
+		if takes == nil {
+			if _, err := fuse.Shuffles(ctx, bound.Graph); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := c.layOut(ctx, bound.Graph, fast); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ops"
 )
 
@@ -217,6 +218,7 @@ func (p *prep) convSpec(win window, act activation) convolve.ConvSpec {
 	}
 	s.Epilogue.Residual = p.has(3)
 	s.InBlocked, s.OutBlocked = p.in[0].blocked, p.out[0].blocked
+	s.Shuffle = fused.Shuffles(p.node)
 	return s
 }
 

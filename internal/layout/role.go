@@ -144,7 +144,7 @@ func (p *problem) roleOf(n *ssa.Node) *role {
 // conv is the role of a convolution: image and result have layouts of their own.
 func (p *problem) conv(n *ssa.Node) *role {
 	m, ok := nominalNode(n)
-	if !ok || n.Input(1) == nil || n.In[1].Const == nil {
+	if !ok || n.Input(1) == nil || n.In[1].Const == nil || n.Has("shuffle") {
 		return nil
 	}
 	cost, ok := p.convCosts(m)

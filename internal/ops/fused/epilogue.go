@@ -23,7 +23,8 @@ import (
 //	u = Relu(z)
 //
 // The reference kernel is that of the operator and the program's interpreter. A node without the
-// attribute is the operator itself.
+// attribute is the operator itself. A Conv with the attribute shuffle leaves its channels as a channel
+// shuffle of its groups would: channel i of group g is channel i·groups + g of the result.
 var (
 	Conv   = withEpilogue(&nn.Conv)
 	MatMul = withEpilogue(&linalg.MatMul)
@@ -43,6 +44,9 @@ func TakesEpilogue(n *ssa.Node) bool { return n.Domain == "" && products[n.Op] !
 // withEpilogue is an operator and a program over its result.
 func withEpilogue(base *ops.Op) ops.Op {
 	attrs := append(ops.Newest(base.Attrs), ops.StrAttr("program"))
+	if base == &nn.Conv {
+		attrs = append(attrs, ops.IntAttr(shuffle, 0))
+	}
 	return ops.Op{
 		Domain: Domain, Name: base.Name, Since: 1, Doc: base.Doc + ", then a tile program over it",
 		MinIn: base.MinIn, MaxIn: -1, OptionalIn: base.MaxIn, MinOut: 1, MaxOut: 1, Attrs: attrs,
@@ -51,6 +55,19 @@ func withEpilogue(base *ops.Op) ops.Op {
 		Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: over(base), Smaller: func(*ssa.Node) []ops.Pair { return nil },
 			Cost: func(n *ssa.Node) ops.Cost { return base.Facts.Cost(product(base, n)) }},
 	}
+}
+
+// shuffle is the attribute of a Conv that shuffles its channels.
+const shuffle = "shuffle"
+
+// Shuffles reports a Conv that does.
+func Shuffles(n *ssa.Node) bool { return n.Has(shuffle) }
+
+// Shuffled is a Conv, with or without an epilogue, that shuffles its channels: a node in no graph.
+func Shuffled(n *ssa.Node, out *ssa.Value) *ssa.Node {
+	m := *n
+	m.Domain, m.Attrs, m.Out = Domain, append(slices.Clip(n.Attrs), ssa.IntAttr(shuffle, 1)), []*ssa.Value{out}
+	return &m
 }
 
 // HasEpilogue reports a node with a program.
@@ -107,7 +124,7 @@ func Product(n *ssa.Node) *ssa.Node { return product(products[n.Op], n) }
 
 func product(base *ops.Op, n *ssa.Node) *ssa.Node {
 	m := &ssa.Node{Domain: base.Domain, Op: base.Name, Name: n.Name, In: n.In[:min(len(n.In), base.MaxIn)], Out: n.Out}
-	m.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a ssa.Attr) bool { return a.Name == "program" })
+	m.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a ssa.Attr) bool { return a.Name == "program" || a.Name == shuffle })
 	return m
 }
 
@@ -149,5 +166,21 @@ func evalEpilogue(base *ops.Op, c *ops.Call) {
 		p, _ := Epilogue(c.Node)
 		y = kit.Try(p.Interpret(c.Memory.In(c.Ctx), in))[0]
 	}
+	if Shuffles(c.Node) {
+		y = shuffled(c, y, int(ops.Int(c.Node, "group")))
+	}
 	kit.Check(c.SetOutput(0, y))
+}
+
+// shuffled is an image with the channels of its groups in turns.
+func shuffled(c *ops.Call, x *ndarray.Array, groups int) *ndarray.Array {
+	y := kit.Try(ndarray.NewIn(c.Memory, x.DType, x.Shape...))
+	channels := x.Shape[1]
+	each, size := channels/groups, len(x.Data)/max(1, x.Shape[0]*channels)
+	for i := range x.Shape[0] * channels {
+		n, ch := i/channels, i%channels
+		to := n*channels + ch%each*groups + ch/each
+		copy(y.Data[to*size:][:size], x.Data[i*size:])
+	}
+	return y
 }

@@ -23,6 +23,10 @@ type ConvSpec struct {
 	// residual. Padding channels are zero and stay so.
 	InBlocked, OutBlocked bool
 
+	// Shuffle: channel i of group g of the result is written as channel i·Groups + g; the result is plain,
+	// without a residual.
+	Shuffle bool
+
 	ConstW   bool          // weights come packed
 	Epilogue simd.Epilogue // bias: BiasPerRow, one per output channel
 }
@@ -79,6 +83,9 @@ func (g *geometry) check() error {
 	if s.Groups < 0 || s.InC < 0 || s.OutC < 0 || s.Batch < 0 || s.InC%s.Groups != 0 || s.OutC%s.Groups != 0 {
 		return &machine.SpecError{Kernel: "Conv", Field: "Groups", Why: fmt.Sprintf("%d groups do not divide %d and %d channels", s.Groups, s.InC, s.OutC)}
 	}
+	if s.Shuffle && (s.OutBlocked || s.InBlocked || s.Epilogue.Residual) {
+		return &machine.SpecError{Kernel: "Conv", Field: "Shuffle", Why: "channels are shuffled in plain images without a residual"}
+	}
 	for d := range 3 {
 		n, err := convExtent(s, d)
 		if err != nil {
@@ -124,6 +131,15 @@ func convExtent(s *ConvSpec, d int) (int, error) {
 		return 0, &machine.SpecError{Kernel: "Conv", Field: "Kernel", Why: fmt.Sprintf("dimension %d: kernel larger than padded input", d)}
 	}
 	return steps/st + 1, nil
+}
+
+// resultAt is where a channel of a group of a plain result begins, and how far it is to the group's next.
+func (g *geometry) resultAt(image, group, channel int) (at, step int) {
+	first, step := group*g.ocg, g.outN
+	if g.s.Shuffle {
+		first, step = group, g.outN*g.s.Groups
+	}
+	return (image*g.s.OutC+first)*g.outN + channel*step, step
 }
 
 // Out returns the spatial extents of the output.

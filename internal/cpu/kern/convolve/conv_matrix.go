@@ -181,8 +181,8 @@ func (c *matrixConv) task(r *convRun, i, worker int) {
 		w.Bias = machine.Ptr(r.args.Bias, group*c.ocg)
 	}
 	x := r.args.X[(image*c.s.InC+group*c.icg)*c.inN:]
-	off := (image*c.s.OutC + group*c.ocg) * c.outN
-	w.C = machine.Ptr(r.args.Y, off)
+	off, step := c.resultAt(image, group, 0)
+	w.C, w.U.Ldc = machine.Ptr(r.args.Y, off), 4*step
 	if c.s.Epilogue.Residual {
 		w.Res = machine.Ptr(r.args.Residual, off)
 	}

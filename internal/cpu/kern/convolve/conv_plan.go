@@ -78,11 +78,11 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 	if p, ok := g.composed(); ok {
 		return p, nil
 	}
-	if g.isDepthwise() {
+	if g.isDepthwise() && !g.s.Shuffle {
 		return ConvPlan{ConvDepthwise, "one input channel to each output channel"}, nil
 	}
 	direct := g.s.ConstW && g.prefersDirect()
-	if direct && g.s.Groups == 1 {
+	if direct && g.s.Groups == 1 && !g.s.Shuffle {
 		if p, ok := g.planWinograd(o); ok {
 			return p, nil
 		}
@@ -117,7 +117,7 @@ func (g *geometry) planBlocked(o ConvPolicy) (ConvPlan, error) {
 // composed plans the convolutions that callers put together from other kernels.
 func (g *geometry) composed() (ConvPlan, bool) {
 	s := &g.s
-	if s.Epilogue.Residual {
+	if s.Epilogue.Residual || s.Shuffle {
 		return ConvPlan{}, false
 	}
 	along := s.Kernel[0] == 1 && s.Kernel[1] == 1 && s.Stride[0] == 1 && s.Stride[1] == 1 &&

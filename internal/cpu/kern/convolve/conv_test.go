@@ -46,6 +46,10 @@ func conv64(c *geometry, a ConvArgs) []float64 {
 			simd.UnaryGeneric(s.Epilogue.Act, act, act, s.Epilogue.P0, s.Epilogue.P1)
 			sum = float64(act[0])
 		}
+		if s.Shuffle {
+			out[(i/(c.outN*s.OutC)*s.OutC+oc%c.ocg*s.Groups+oc/c.ocg)*c.outN+i%c.outN] = sum
+			continue
+		}
 		out[i] = sum
 	}
 	return out
@@ -64,12 +68,12 @@ func fitting(g *geometry) []ConvAlgorithm {
 	if g.isPointwise() {
 		out = append(out, ConvPointwise)
 	}
-	if g.isDepthwise() {
+	if g.isDepthwise() && !g.s.Shuffle {
 		out = append(out, ConvDepthwise)
 	}
 	if g.directFits() {
 		out = append(out, ConvDirect)
-		if g.s.Groups == 1 && g.slidesByOne() {
+		if g.s.Groups == 1 && g.slidesByOne() && !g.s.Shuffle {
 			out = append(out, ConvWinograd2, ConvWinograd4)
 		}
 	}
@@ -238,6 +242,23 @@ func TestConvVariants(t *testing.T) {
 				runConv(t, s, 1)
 			}
 		}
+	})
+}
+
+// TestConvShuffle: groups whose channels are written in turns.
+func TestConvShuffle(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for i, s := range []ConvSpec{
+			conv2(2, 12, 136, 4, 7, 7, 1, 1, 0), conv2(1, 68, 68, 2, 14, 14, 1, 1, 0), conv2(1, 6, 33, 3, 32, 32, 1, 1, 0),
+			conv2(1, 6, 66, 2, 9, 11, 3, 1, 1), conv2(2, 8, 8, 8, 5, 19, 3, 2, 1), conv2(1, 600, 8, 2, 5, 5, 1, 1, 0),
+		} {
+			s.Shuffle, s.Epilogue = true, simd.Epilogue{Bias: simd.BiasPerRow, Act: []simd.UnaryOp{simd.Relu, simd.Identity, simd.HardSwish}[i%3]}
+			runConv(t, s, i%3)
+		}
+		s := conv2(1, 8, 8, 2, 5, 5, 1, 1, 0)
+		s.Shuffle, s.Epilogue.Residual = true, true
+		_, err := NewConv(s, ConvPlan{Algorithm: ConvDirect})
+		require.Error(t, err)
 	})
 }
 

@@ -106,7 +106,7 @@ func (c *depthConv) task(r *convRun, i, worker int) {
 	case e.Residual && c.s.OutBlocked:
 		res = r.args.Residual[s.outAt(&p):]
 	case e.Residual:
-		r.bringResidual(p.out, to, p.have, n)
+		r.bringResidual(p.out, to, c.outN, p.have, n)
 		res = p.out
 	}
 	s.g.sum(c.t, p.out, p.in, res, p.y0, p.y1, p.top, r.w.At(p.block*c.taps*s.g.b), &bias[0], lo, hi)
@@ -114,26 +114,26 @@ func (c *depthConv) task(r *convRun, i, worker int) {
 		c.finishBlock(p.out[:n*s.g.b], p.block)
 		return
 	}
-	r.leave(p.out, to, p.have, n)
+	r.leave(p.out, to, c.outN, p.have, n)
 }
 
-// bringResidual brings n pixels of a plain residual, from element at on, into a block: where the sums
+// bringResidual brings n pixels of a plain residual, from element at on and channels step apart, into a block: where the sums
 // of the block will be written, so that kernels add it as they add that of a blocked result. The
 // residual may be the result, which is written last.
-func (r *convRun) bringResidual(block []float32, at, channels, n int) {
+func (r *convRun) bringResidual(block []float32, at, step, channels, n int) {
 	c := r.c
 	if b := c.t.Block(); channels < b {
 		clear(block[:n*b])
 	}
-	c.t.Transpose(&block[0], &r.args.Residual[at], n, 4*c.t.Block(), 4*c.outN, channels)
+	c.t.Transpose(&block[0], &r.args.Residual[at], n, 4*c.t.Block(), 4*step, channels)
 }
 
-// leave writes n pixels of a block to element to of the plain result, with an activation that is no clamp.
-func (r *convRun) leave(block []float32, to, channels, n int) {
+// leave writes n pixels of a block to element to of the plain result, channels step apart, with an activation that is no clamp.
+func (r *convRun) leave(block []float32, to, step, channels, n int) {
 	c := r.c
 	if c.after != simd.Identity {
 		block = block[:n*c.t.Block()]
 		c.t.UnaryRow(c.after, block, block, c.s.Epilogue.P0, c.s.Epilogue.P1)
 	}
-	unblock(c.t, r.args.Y[to:], block, channels, n, c.outN)
+	unblock(c.t, r.args.Y[to:], block, channels, n, step)
 }

@@ -341,17 +341,16 @@ func (d *directConv) inPlace(r *convRun, a *simd.DirectArgs, k *directTask) {
 // throughTile computes a task in the cache and brings it into the plain layout.
 func (d *directConv) throughTile(r *convRun, a *simd.DirectArgs, k *directTask, worker int) {
 	buf := r.buffer(worker)
-	channel := k.group*d.ocg + 2*k.pair*d.b
 	a.OutBlock = 4 * k.pixels * d.b
 	if d.clamp {
 		a.Flags |= simd.DirectCut
 	}
 	plane := k.pixels * d.b
 	tile := buf.Floats(2 * d.b * d.pixels())[:k.blocks*plane]
-	to := (r.image*d.s.OutC+channel)*d.outN + k.pixel
-	each := func(f func(block []float32, to, channels, n int)) {
+	to, step := d.resultAt(r.image, k.group, 2*k.pair*d.b)
+	each := func(f func(block []float32, to, step, channels, n int)) {
 		for j := range k.blocks {
-			f(tile[j*plane:][:plane], to+j*d.b*d.outN, min(d.b, d.ocg-(2*k.pair+j)*d.b), k.pixels)
+			f(tile[j*plane:][:plane], to+k.pixel+j*d.b*step, step, min(d.b, d.ocg-(2*k.pair+j)*d.b), k.pixels)
 		}
 	}
 	var res []float32
