@@ -44,6 +44,7 @@ var files = []struct {
 	{"simd", "nbits", emitNBits},
 	{"simd", "blocked", emitBlocked},
 	{"simd", "taps", emitTaps},
+	{"simd", "depthrows", emitDepthRows},
 	{"simd", "winograd", emitWinograd},
 	{"simd", "chain", emitChain},
 }

@@ -163,9 +163,9 @@ func (p *blockedGeometry) inLen() int  { return p.inBlocks * p.b * p.inN }
 func (p *blockedGeometry) outLen() int { return p.outBlocks * p.b * p.outN }
 
 // bounds returns the clamp of the epilogue.
-func (p *blockedGeometry) bounds() (lo, hi float32) {
-	if p.clamp {
-		return p.lo, p.hi
+func (g *geometry) bounds() (lo, hi float32) {
+	if g.clamp {
+		return g.lo, g.hi
 	}
 	return simd.NegInf, simd.PosInf
 }

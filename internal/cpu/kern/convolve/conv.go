@@ -190,6 +190,10 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 		}
 		c.algo = newMatrixConv(g, p.Algorithm == ConvPointwise)
 	case ConvDepthwise:
+		if g.depthRowsFit() {
+			c.algo = newDepthRows(g)
+			break
+		}
 		if !g.listsTaps() {
 			return nil, &machine.SpecError{Kernel: "Conv", Field: "Kernel", Why: manyTaps}
 		}

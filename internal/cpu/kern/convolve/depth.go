@@ -6,7 +6,7 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
 
-// Depthwise convolution: one window for each channel; see taps.go.
+// Depthwise convolution: one window for each channel; see taps.go, and depthrows.go for what needs no blocks.
 
 // depthGrid is the geometry of a depthwise convolution.
 func (c *geometry) depthGrid() tapGrid {
@@ -95,10 +95,7 @@ func (c *depthConv) task(r *convRun, i, worker int) {
 	if e.Bias != simd.NoBias {
 		copy(bias, r.args.Bias[p.block*s.g.b:][:p.have])
 	}
-	lo, hi := simd.NegInf, simd.PosInf
-	if c.clamp {
-		lo, hi = c.lo, c.hi
-	}
+	lo, hi := c.bounds()
 	n := (p.y1 - p.y0) * c.out[2]
 	to := (p.image*c.s.OutC+p.block*s.g.b)*c.outN + p.y0*c.out[2]
 	var res []float32

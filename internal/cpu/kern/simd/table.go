@@ -31,6 +31,9 @@ type Table struct {
 	BlockTaps func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias, res *float32, lo, hi float32)
 	BlockMax  func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int)
 
+	// Depthwise windows of 3×3 over plain images, by stride 1 and 2; nil where there is none. Distances in bytes.
+	DepthRows [2]DepthRows
+
 	// Transforms of a tile, and of a block of filters, of F(2,3) and of F(4,3).
 	WinoIn     [2]winoIn
 	WinoOut    [2]winoOut
@@ -74,7 +77,11 @@ func (t *Table) Lanes() int { return t.lanes }
 // be nil. tmp is workspace of a tile of inputs. winoFilter transforms the nine taps of a block
 // of filters, channels innermost, by the rows of WinoFilterRows; tmp holds three taps of half a
 // block for each of the m+2 rows.
+//
+// DepthRows computes up to 14 output columns of some channels, all rows: src + off is where lane 0 of row first of the
+// image would lie; low and high are the lanes within the image's rows, out those that are written.
 type (
+	DepthRows  = func(dst, src, w, bias *float32, off, channels, rows, inRows, first, dstRow, srcRow, dstPlane, srcPlane, wStep, biasStep, low, high, out int, lo, hi float32)
 	winoIn     = func(dst, src, tmp *float32, rowStride, dstStride int)
 	winoOut    = func(dst, src, tmp *float32, rowStride, srcStride int, bias, res *float32, lo, hi float32)
 	winoFilter = func(dst, taps *float32, tmp, rows *float64, dstStride int)
