@@ -252,12 +252,13 @@ var (
 // Tests set it to 0, to have everything shared.
 var ShareNanos int64 = 25_000
 
-// The rates of one core: operations of products and the like, bytes moved, and elements of
-// elementwise functions, each per nanosecond.
+// The rates of one core: operations of products and the like, those of depthwise windows, bytes moved, and
+// elements of elementwise functions, each per nanosecond.
 const (
-	flopsPerNano = 40
-	bytesPerNano = 20
-	elemsPerNano = 2
+	flopsPerNano       = 40
+	windowFlopsPerNano = 16
+	bytesPerNano       = 20
+	elemsPerNano       = 2
 )
 
 // threadsFor is how many of some threads a node is prepared for.
@@ -277,8 +278,15 @@ func workOf(n *ssa.Node) int64 {
 		work = max(work, c.Bytes) // sorting, sampling and the like, element by element
 	case o.Facts.Cost == nil:
 		work = c.FLOPs / elemsPerNano // an operation is an element; operands are mostly in a cache
+	case isDepthwise(n):
+		work = max(work, c.FLOPs/windowFlopsPerNano)
 	}
 	return work
+}
+
+// isDepthwise reports a convolution, plain or over blocks, whose groups have one input channel.
+func isDepthwise(n *ssa.Node) bool {
+	return n.Has("group") && ops.Int(n, "group") > 1 && n.In[1].Type.Shape[1].Is(1)
 }
 
 // arrayOf returns a tensor operand or result.
