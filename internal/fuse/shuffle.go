@@ -1,6 +1,7 @@
 package fuse
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -17,35 +18,31 @@ import (
 // becomes one Conv: channel i of group k is written as channel i·g + k. It runs behind [Epilogues],
 // for the backend of the CPU.
 func Shuffles(ctx context.Context, g *ssa.Graph) (made int, err error) {
-	g.Walk(func(b *ssa.Graph) {
-		instead, gone := map[*ssa.Node]*ssa.Node{}, map[*ssa.Node]bool{}
-		nodes := b.Nodes
-		for _, n := range nodes {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if chain := shuffleBehind(b, n); chain != nil && err == nil {
-				instead[n] = shuffled(b, n, chain)
-				for _, m := range append(chain, n) {
-					gone[m] = true
-				}
+	g.Walk(func(body *ssa.Graph) {
+		c := &chains{g: body, instead: map[*ssa.Node]*ssa.Node{}, gone: map[*ssa.Node]bool{}}
+		for _, n := range body.Nodes {
+			if chain := shuffleBehind(body, n); chain != nil {
+				c.shuffle(n, chain)
 			}
 		}
-		made += len(instead)
-		b.Nodes = nil
-		for _, n := range nodes {
-			switch {
-			case instead[n] != nil:
-				b.Nodes = append(b.Nodes, instead[n])
-			case !gone[n]:
-				b.Nodes = append(b.Nodes, n)
-			}
-		}
-		for n := range gone {
-			n.TruncateInputs(0)
+		if err = cmp.Or(err, ctx.Err()); err == nil {
+			c.rewrite()
+			made += len(c.instead)
 		}
 	})
 	return made, err
+}
+
+// shuffle joins a convolution and the shuffle behind it.
+func (c *chains) shuffle(n *ssa.Node, chain []*ssa.Node) {
+	last := chain[len(chain)-1]
+	m := fused.Shuffled(n, last.Out[0])
+	m.Sources = slices.Clip(n.Names())
+	c.gone[n], c.instead[last] = true, m
+	for _, n := range chain {
+		m.Sources = append(m.Sources, n.Names()...)
+		c.gone[n] = true
+	}
 }
 
 // shuffleBehind finds the three nodes of the shuffle behind a convolution, nil if there is none. Shapes say all: a Reshape
@@ -76,21 +73,4 @@ func shuffleBehind(g *ssa.Graph, n *ssa.Node) (chain []*ssa.Node) {
 		return nil
 	}
 	return chain
-}
-
-// shuffled makes the convolution that takes the place of n and the chain behind it.
-func shuffled(g *ssa.Graph, n *ssa.Node, chain []*ssa.Node) *ssa.Node {
-	last := chain[len(chain)-1].Out[0]
-	m := fused.Shuffled(n, last)
-	made := g.NewNode(m.Op, m.In, 1, m.Attrs...)
-	made.Domain, made.Name, made.Doc = m.Domain, m.Name, m.Doc
-	made.Sources = slices.Clip(n.Names())
-	for _, c := range chain {
-		made.Sources = append(made.Sources, c.Names()...)
-	}
-	y := made.Out[0]
-	y.Name, y.Type, y.Doc = last.Name, last.Type, last.Doc
-	last.Name = ""
-	g.ReplaceUses(last, y)
-	return made
 }

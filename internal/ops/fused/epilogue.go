@@ -65,9 +65,8 @@ func Shuffles(n *ssa.Node) bool { return n.Has(shuffle) }
 
 // Shuffled is a Conv, with or without an epilogue, that shuffles its channels: a node in no graph.
 func Shuffled(n *ssa.Node, out *ssa.Value) *ssa.Node {
-	m := *n
-	m.Domain, m.Attrs, m.Out = Domain, append(slices.Clip(n.Attrs), ssa.IntAttr(shuffle, 1)), []*ssa.Value{out}
-	return &m
+	attrs := append(slices.Clip(n.Attrs), ssa.IntAttr(shuffle, 1))
+	return &ssa.Node{Domain: Domain, Op: n.Op, Name: n.Name, Doc: n.Doc, Attrs: attrs, In: slices.Clone(n.In), Out: []*ssa.Value{out}}
 }
 
 // HasEpilogue reports a node with a program.

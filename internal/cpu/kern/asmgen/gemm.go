@@ -207,7 +207,10 @@ func (t *tile) products(all [][][2]vec) {
 	}
 	ldb, k := t.field(t.args, ukLDB), t.field(t.args, ukK)
 	pre := t.field(t.args, ukPre)
-	const unroll = 4
+	unroll := 4
+	if t.h > 3 {
+		unroll = 2 // long enough for the loop to cost nothing
+	}
 	t.loop("k4", k, unroll, func() {
 		for u := range unroll {
 			t.step(all[u%len(all)], a, u, b)
@@ -250,19 +253,33 @@ func (t *tile) step(acc [][2]vec, a gp, u int, b gp) {
 	}
 }
 
-// biasCol adds a bias for each column, and leaves a tile with a tail to the code at tail.
+// biasCol adds a bias for each column.
 func (t *tile) biasCol(flags gp, add func(d, a vec, b any)) {
-	t.when(flags, flagCol, "col", t.addCol(add))
-	t.TESTQ(operand.I32(flagTail), flags)
-	t.JNZ(operand.LabelRef("tail"))
-}
-
-// addCol adds the bias of the columns.
-func (t *tile) addCol(add func(d, a vec, b any)) func() {
-	return func() {
+	t.when(flags, flagCol, "col", func() {
 		b := t.row(t.columns(ukBias))
 		t.each(func(i, j int) { add(t.acc[i][j], t.acc[i][j], b[j]) })
+	})
+}
+
+// overColumns emits what reads and writes the tile in memory, goes on to the next panel unless the tile is narrow, and
+// leaves. Where masks have registers of their own they select all lanes of whole tiles, and halves of panels are always
+// narrow: the code is there once. Else it is for whole tiles, and again for narrow ones.
+func (t *tile) overColumns(flags, left gp, body func(form string, m *[2]mask)) {
+	if !t.isa.zmm && t.vectors > 1 {
+		t.TESTQ(operand.I32(flagTail), flags)
+		t.JNZ(operand.LabelRef("tail"))
+		body("", nil)
+		t.nextPanel(left)
+		t.ret()
+		t.Label("tail")
 	}
+	body("t", t.tileMasks(flags))
+	if t.isa.zmm && t.several {
+		t.TESTQ(operand.I32(flagTail), flags)
+		t.JNZ(operand.LabelRef("last"))
+		t.nextPanel(left)
+	}
+	t.ret()
 }
 
 // epilogue finishes the sums and stores the tile.
@@ -273,47 +290,13 @@ func (t *tile) epilogue(left gp) {
 		t.each(func(i, j int) { t.mul(t.acc[i][j], t.acc[i][j], alpha) })
 	})
 	t.when(flags, flagRow, "row", t.biasRow)
-	if t.isa.zmm {
-		t.masked(flags, left)
-		return
-	}
 	t.biasCol(flags, t.add)
-	t.when(flags, flagAcc, "acc", func() { t.addTile(ukC, ukLDC, true, nil) })
-	t.when(flags, flagRes, "res", func() { t.addTile(ukRes, ukLDR, false, nil) })
-	t.when(flags, flagClamp, "clamp", t.clamp)
-	t.store(nil)
-	t.nextPanel(left)
-	t.ret()
-
-	t.Label("tail")
-	m := t.tileMasks()
-	t.when(flags, flagAcc, "acct", func() { t.addTile(ukC, ukLDC, true, m) })
-	t.when(flags, flagRes, "rest", func() { t.addTile(ukRes, ukLDR, false, m) })
-	t.when(flags, flagClamp, "clampt", t.clamp)
-	t.store(m)
-	t.ret()
-}
-
-// masked is the rest of the epilogue where masks have registers of their own: whole tiles have masks of all lanes, which
-// saves the code for those, but the stores.
-func (t *tile) masked(flags, left gp) {
-	t.when(flags, flagCol, "col", t.addCol(t.add))
-	cols, all := t.field(t.args, ukCols), t.GP64()
-	t.MOVQ(operand.I32(2*t.isa.w), all)
-	t.TESTQ(operand.I32(flagTail), flags)
-	t.CMOVQEQ(all, cols)
-	m := t.pairMasks(cols)
-	t.when(flags, flagAcc, "acc", func() { t.addTile(ukC, ukLDC, true, &m) })
-	t.when(flags, flagRes, "res", func() { t.addTile(ukRes, ukLDR, false, &m) })
-	t.when(flags, flagClamp, "clamp", t.clamp)
-	t.TESTQ(operand.I32(flagTail), flags)
-	t.JNZ(operand.LabelRef("tail"))
-	t.store(nil)
-	t.nextPanel(left)
-	t.ret()
-	t.Label("tail")
-	t.store(&m)
-	t.ret()
+	t.overColumns(flags, left, func(form string, m *[2]mask) {
+		t.when(flags, flagAcc, "acc"+form, func() { t.addTile(ukC, ukLDC, true, m) })
+		t.when(flags, flagRes, "res"+form, func() { t.addTile(ukRes, ukLDR, false, m) })
+		t.when(flags, flagClamp, "clamp"+form, t.clamp)
+		t.store(m)
+	})
 }
 
 // clamp bounds the tile.
@@ -340,9 +323,16 @@ func (t *tile) biasRow() {
 	}
 }
 
-// tileMasks selects the columns of a narrow tile: the field holds their number.
-func (t *tile) tileMasks() *[2]mask {
-	m := t.pairMasks(t.field(t.args, ukCols))
+// tileMasks selects the columns of a tile: all, or, with the flag of a narrow one, as many as the field holds.
+func (t *tile) tileMasks(flags gp) *[2]mask {
+	cols := t.field(t.args, ukCols)
+	if t.isa.zmm {
+		all := t.GP64()
+		t.MOVQ(operand.I32(2*t.isa.w), all)
+		t.TESTQ(operand.I32(flagTail), flags)
+		t.CMOVQEQ(all, cols)
+	}
+	m := t.pairMasks(cols)
 	return &m
 }
 

@@ -113,14 +113,10 @@ func (t *tile) intEpilogue() {
 		}
 	})
 	t.biasCol(flags, t.addi)
-	t.when(flags, flagAcc, "acc", func() { t.addInts(nil) })
-	t.store(nil)
-	t.ret()
-	t.Label("tail")
-	m := t.tileMasks()
-	t.when(flags, flagAcc, "acct", func() { t.addInts(m) })
-	t.store(m)
-	t.ret()
+	t.overColumns(flags, nil, func(form string, m *[2]mask) {
+		t.when(flags, flagAcc, "acc"+form, func() { t.addInts(m) })
+		t.store(m)
+	})
 }
 
 // addInts adds C to the sums.
