@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/cpu/chain"
 	"github.com/berth-onnx/berth/internal/cpu/kern/kerntest"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/tile"
@@ -65,11 +66,11 @@ func drawChain(r *rand.Rand, operands, instrs int) *tile.Program {
 // them in every way, results over operands and, above a size, past the caches.
 func TestChains(t *testing.T) {
 	kerntest.EachLevel(t, func(t *testing.T) {
-		blocks, far := blockElems, farBytes
-		defer func() { blockElems, farBytes = blocks, far }()
+		blocks, far := blockElems, chain.FarBytes
+		defer func() { blockElems, chain.FarBytes = blocks, far }()
 		r := rand.New(rand.NewSource(5))
 		for range 60 {
-			blockElems, farBytes = []int{300, 4096}[r.Intn(2)], []int{1, 8 << 20}[r.Intn(2)]
+			blockElems, chain.FarBytes = []int{300, 4096}[r.Intn(2)], []int{1, 8 << 20}[r.Intn(2)]
 			rows, cols := []int{1, 1, 3, 40}[r.Intn(4)], []int{5, 127, 128, 129, 256, 300, 1024, 5000}[r.Intn(8)]
 			shapes := [][]int{{rows, cols}}
 			for range r.Intn(4) {

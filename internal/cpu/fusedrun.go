@@ -3,7 +3,9 @@ package cpu
 import (
 	"errors"
 
+	"github.com/berth-onnx/berth/internal/cpu/chain"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -216,3 +218,30 @@ func fail(err error) {
 }
 
 func floatsOf(a *ndarray.Array) []float32 { return ndarray.Slice[float32](a) }
+
+// chains finds chains ([chain.Chain]): in groups that are one, and from instruction i of a variant on, of which it says how many the chain computes. Nil
+// where the program has none: the linker leaves out what only chains need.
+var chains struct {
+	isOne func(g *fusedGroup) bool
+	at    func(v *variant, i int) (n int)
+}
+
+// LinkChains makes groups that are prepared from now on compute chains in registers. It is called while a program starts.
+func LinkChains() {
+	chains.isOne = func(g *fusedGroup) bool { return chain.IsOne(g.p, g.loops, g.cols) }
+	chains.at = (*variant).chain
+}
+
+// chain makes a step of the longest chain that begins with instruction i; n is 0 where none pays.
+func (v *variant) chain(i int) (n int) {
+	c, n := chain.Make(&chain.Block{Program: v.g.p, Rows: v.rows, Cols: v.cols, Last: v.g.last, Sources: v.values,
+		Spread:    func(s int) vec.Spread { return v.sources[s].spread },
+		Number:    v.number,
+		Result:    v.result,
+		IsInPlace: func(s int) bool { return v.sources[s].kind == inResult },
+		Bytes:     4 * sizeOf(v.g.loops.Shape)}, i)
+	if n > 0 {
+		v.steps, v.instrs = append(v.steps, groupStep{args: c.Args, out: c.Args[0], kernel: c}), append(v.instrs, &tile.Instr{})
+	}
+	return n
+}

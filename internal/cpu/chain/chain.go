@@ -1,6 +1,9 @@
-package cpu
+// Package chain computes chains: elementwise float32 instructions of a tile program that follow each other, in registers. It knows nothing of nodes and of
+// how a group of them is cut into blocks.
+package chain
 
 import (
+	"math"
 	"slices"
 	"unsafe"
 
@@ -22,57 +25,59 @@ import (
 // Results are those of the operations' own kernels bit for bit, but for which of two NaN operands a NaN is made of. A slot is memory for the vectors of one round, which stay in the first cache. Values that other steps
 // read, and results, are stored where the group has them. What a line has beyond whole rounds is computed in slots.
 
-// Programs that do not call [LinkChains] have none: the linker leaves out what only chains need.
-
-// chains finds chains: in groups that are one, and of a variant's instructions from one on; nil where the program has none.
-var chains struct {
-	isOne func(g *fusedGroup) bool
-	at    func(v *variant, i int) (n int)
+// Block is the part of a group that a chain is made for, a matrix. Its sources are the arrays that kernels read and write, by number.
+type Block struct {
+	Program    *tile.Program
+	Rows, Cols int
+	Last       []int                  // by value: the last instruction that reads it, -1 for none
+	Sources    []int                  // by value: its source
+	Spread     func(s int) vec.Spread // how a source covers the matrix
+	Number     func(i int)            // makes the source of the number that instruction i is
+	Result     func(i int) int        // makes the source that instruction i writes
+	IsInPlace  func(s int) bool       // the source is memory of the group's result
+	Bytes      int                    // of a result
 }
 
-// LinkChains makes groups that are prepared from now on compute chains in registers. It is called while a program starts.
-func LinkChains() { chains.isOne, chains.at = (*fusedGroup).isOneChain, (*variant).chain }
-
-// chain is a prepared chain. Its lines are the rows of a block, or the block as one.
-type chain struct {
+// Chain is a prepared chain. Its lines are the rows of a block, or the block as one.
+type Chain struct {
 	t          *simd.Table
-	list       []chainStep
-	fills      []chainPlace // numbers that steps read as vectors
-	ends       []chainPlace // operands and results, where the end of a line is computed
-	rows, cols int          // of lines
+	list       []step
+	fills      []place // numbers that steps read as vectors
+	ends       []place // operands and results, where the end of a line is computed
+	rows, cols int     // of lines
 	slots      int
-	args       []int // sources of the variant that are read and written, which the kernel is called with
-	runs       machine.FreeList[chainRun]
+	Args       []int // sources that are read and written, which the kernel is called with; the first is one of them
+	runs       machine.FreeList[run]
 }
 
-// chainStep is a step of a chain and what it reads or writes.
-type chainStep struct {
+// step is a step of a chain and what it reads or writes.
+type step struct {
 	op     simd.ChainOp
-	of     chainPlace
+	of     place
 	moves  bool
 	far    bool      // the result is larger than caches: stored past them
 	bounds []float32 // of ChainClip
 }
 
-// chainPlace is an argument of the kernel, -1 for none, a slot, or a slot for an argument.
-type chainPlace struct {
+// place is an argument of the kernel, -1 for none, a slot, or a slot for an argument.
+type place struct {
 	arg, slot int
 	isWritten bool
 }
 
-// farBytes is how large a result is that is stored past the caches; tests set it.
-var farBytes = 8 << 20
+// FarBytes is how large a result is that is stored past the caches; tests set it.
+var FarBytes = 8 << 20
 
-// chainForms are the operations that an instruction may be.
-type chainForms struct {
+// forms are the operations that an instruction may be.
+type forms struct {
 	alone                simd.ChainOp // on the accumulator
 	op, of               simd.ChainOp // on the accumulator and memory, and with operands exchanged
 	number, ofNumber     simd.ChainOp // on the accumulator and a number, likewise
 	isExtreme, isChained bool         // numbers are neither NaN nor zero; the instruction can be one of a chain
 }
 
-// chainFormsOf are the forms of an operator of float32.
-func chainFormsOf(op tile.Op) (f chainForms) {
+// formsOf are the forms of an operator of float32.
+func formsOf(op tile.Op) (f forms) {
 	f.isChained = true
 	switch op {
 	case "Add":
@@ -90,38 +95,38 @@ func chainFormsOf(op tile.Op) (f chainForms) {
 	case "Clip":
 		f.alone = simd.ChainClip
 	default:
-		k := slices.Index(chainFunctions, op)
+		k := slices.Index(functions, op)
 		f.alone, f.isChained = simd.ChainNeg+simd.ChainOp(k), k >= 0
 	}
 	return f
 }
 
-// chainFunctions are functions in the order of their steps; Square has no operator.
-var chainFunctions = []tile.Op{"Neg", "Abs", "Sqrt", "Reciprocal", "", "Round", "Floor", "Ceil", "Relu"}
+// functions are functions in the order of their steps; Square has no operator.
+var functions = []tile.Op{"Neg", "Abs", "Sqrt", "Reciprocal", "", "Round", "Floor", "Ceil", "Relu"}
 
-// isChained reports that instruction i may be one of a chain, and how.
-func (g *fusedGroup) isChained(i int) (chainForms, bool) {
-	x := &g.p.Instrs[i]
-	f := chainFormsOf(x.Op)
+// isChained reports that instruction i may be one of a chain.
+func isChained(p *tile.Program, i int) bool {
+	x := &p.Instrs[i]
+	f := formsOf(x.Op)
 	if !f.isChained || x.DType != ndarray.Float32 || x.Row {
-		return f, false
+		return false
 	}
 	for k, a := range x.Args {
-		if a != tile.None && (g.p.DType(a) != ndarray.Float32 || x.Op == "Clip" && k > 0 && !g.p.IsConstant(a)) {
-			return f, false
+		if a != tile.None && (p.DType(a) != ndarray.Float32 || x.Op == "Clip" && k > 0 && !p.IsConstant(a)) {
+			return false
 		}
 	}
-	return f, true
+	return true
 }
 
-// chainEnd is the end of the longest chain that begins with instruction i, and the instructions in it.
-func (g *fusedGroup) chainEnd(i int) (end, n int) {
+// end is the end of the longest chain that begins with instruction i, and the instructions in it.
+func end(p *tile.Program, i int) (end, n int) {
 	end = i
-	for ; i < len(g.p.Instrs); i++ {
-		if g.p.Instrs[i].Op == tile.Constant {
+	for ; i < len(p.Instrs); i++ {
+		if p.Instrs[i].Op == tile.Constant {
 			continue
 		}
-		if _, ok := g.isChained(i); !ok {
+		if !isChained(p, i) {
 			break
 		}
 		end, n = i+1, n+1
@@ -129,65 +134,65 @@ func (g *fusedGroup) chainEnd(i int) (end, n int) {
 	return end, n
 }
 
-// isOneChain reports that the group is a chain over memory that it reads and writes where it lies, so that long blocks cost nothing.
-func (g *fusedGroup) isOneChain() bool {
-	if end, _ := g.chainEnd(0); end < len(g.p.Instrs) || simd.Active().ChainElems() == 0 {
+// IsOne reports that a program is a chain over memory that it reads and writes where it lies, so that long blocks cost nothing. cols is the
+// length of the innermost loop.
+func IsOne(p *tile.Program, loops *tile.Loops, cols int) bool {
+	if end, _ := end(p, 0); end < len(p.Instrs) || simd.Active().ChainElems() == 0 {
 		return false
 	}
-	last := len(g.loops.Dims) - 1
-	for _, s := range g.loops.Strides {
+	last := len(loops.Dims) - 1
+	for _, s := range loops.Strides {
 		if last >= 0 && s[last] != 0 && s[last] != 1 {
 			return false
 		}
 	}
-	return last <= 0 || g.cols >= longLine
+	return last <= 0 || cols >= longLine
 }
 
 // longLine is a line that a chain serves whatever its operands cover.
 const longLine = 1024
 
-// chainer makes a chain of instructions first up to end.
-type chainer struct {
-	v          *variant
-	c          *chain
+// maker makes a chain of instructions first up to end.
+type maker struct {
+	*Block
+	c          *Chain
 	first, end int
 	acc        tile.Ref // value in the accumulator, or None
 	slotOf     map[tile.Ref]int
 	free       []int
 }
 
-// chain makes a step of the longest chain that begins with instruction i; n is 0 where none pays.
-func (v *variant) chain(i int) (n int) {
+// Make makes the longest chain that begins with instruction i, and says how many instructions it computes: 0 where none pays.
+func Make(b *Block, i int) (c *Chain, n int) {
 	t := simd.Active()
-	end, count := v.g.chainEnd(i)
+	end, count := end(b.Program, i)
 	if count < 2 || t.ChainElems() == 0 {
-		return 0
+		return nil, 0
 	}
-	c := &chain{t: t, rows: 1, cols: v.rows * v.cols}
-	if v.hasLines(i, end) {
-		c.rows, c.cols = v.rows, v.cols
+	c = &Chain{t: t, rows: 1, cols: b.Rows * b.Cols}
+	if b.hasLines(i, end) {
+		c.rows, c.cols = b.Rows, b.Cols
 	}
 	if round := t.ChainElems(); c.cols < round || c.rows > 1 && c.cols < 2*round && c.cols%round != 0 {
-		return 0
+		return nil, 0
 	}
-	m := &chainer{v: v, c: c, first: i, end: end, acc: tile.None, slotOf: map[tile.Ref]int{}}
+	m := &maker{Block: b, c: c, first: i, end: end, acc: tile.None, slotOf: map[tile.Ref]int{}}
 	for k := i; k < end; k++ {
 		m.instr(k)
 	}
-	c.list = append(c.list, chainStep{op: simd.ChainRound, of: chainPlace{arg: -1}})
-	v.steps, v.instrs = append(v.steps, groupStep{args: c.args, out: c.args[0], kernel: c}), append(v.instrs, &tile.Instr{})
-	return end - i
+	c.list = append(c.list, step{op: simd.ChainRound, of: place{arg: -1}})
+	return c, end - i
 }
 
 // hasLines reports that operands of instructions cover rows and columns in different ways.
-func (v *variant) hasLines(first, end int) bool {
+func (b *Block) hasLines(first, end int) bool {
 	for i := first; i < end; i++ {
-		for _, a := range v.g.p.Instrs[i].Args {
-			if at := int(a) - len(v.g.p.Operands); a == tile.None || at >= first {
+		for _, a := range b.Program.Instrs[i].Args {
+			if at := int(a) - len(b.Program.Operands); a == tile.None || at >= first {
 				continue
 			}
-			if s := v.sources[v.values[a]].spread; s == vec.Row || s == vec.Col {
-				return v.rows > 1
+			if s := b.Spread(b.Sources[a]); s == vec.Row || s == vec.Col {
+				return b.Rows > 1
 			}
 		}
 	}
@@ -195,29 +200,29 @@ func (v *variant) hasLines(first, end int) bool {
 }
 
 // instr adds the steps of an instruction.
-func (m *chainer) instr(i int) {
-	x, value := &m.v.g.p.Instrs[i], tile.Ref(len(m.v.g.p.Operands)+i)
+func (m *maker) instr(i int) {
+	x, value := &m.Program.Instrs[i], tile.Ref(len(m.Program.Operands)+i)
 	if x.Op == tile.Constant {
-		m.v.number(i)
+		m.Number(i)
 		return
 	}
-	f := chainFormsOf(x.Op)
+	f := formsOf(x.Op)
 	switch {
 	case x.Op == "Clip":
 		m.hold(x.Args[0])
-		m.step(chainStep{op: f.alone, of: chainPlace{arg: -1}, bounds: m.bounds(x)})
+		m.add(step{op: f.alone, of: place{arg: -1}, bounds: m.bounds(x)})
 	case f.alone != 0:
 		m.hold(x.Args[0])
-		m.step(chainStep{op: f.alone, of: chainPlace{arg: -1}})
+		m.add(step{op: f.alone, of: place{arg: -1}})
 	case x.Args[0] == x.Args[1] && x.Op == "Mul":
 		m.hold(x.Args[0])
-		m.step(chainStep{op: simd.ChainSquare, of: chainPlace{arg: -1}})
+		m.add(step{op: simd.ChainSquare, of: place{arg: -1}})
 	default:
 		m.pair(&f, x.Args[0], x.Args[1])
 	}
 	m.acc = value
 	for k, a := range x.Args {
-		if slot, ok := m.slotOf[a]; ok && m.isOwn(a) && m.v.g.last[a] <= i && !slices.Contains(x.Args[:k], a) {
+		if slot, ok := m.slotOf[a]; ok && m.isOwn(a) && m.Last[a] <= i && !slices.Contains(x.Args[:k], a) {
 			m.free = append(m.free, slot)
 		}
 	}
@@ -225,126 +230,125 @@ func (m *chainer) instr(i int) {
 }
 
 // bounds are those of a Clip.
-func (m *chainer) bounds(x *tile.Instr) []float32 {
-	b := []float32{minFloat, maxFloat}
+func (m *maker) bounds(x *tile.Instr) []float32 {
+	b := []float32{-math.MaxFloat32, math.MaxFloat32}
 	for k, a := range x.Args[1:] {
 		if a != tile.None {
-			b[k] = ndarray.Slice[float32](m.v.g.p.Instr(a).Value)[0]
+			b[k] = ndarray.Slice[float32](m.Program.Instr(a).Value)[0]
 		}
 	}
 	return b
 }
 
 // pair adds an operation on two values.
-func (m *chainer) pair(f *chainForms, a, b tile.Ref) {
+func (m *maker) pair(f *forms, a, b tile.Ref) {
 	op, number := f.op, f.number
 	if m.acc == b && a != b || m.isNumber(a) && !m.isNumber(b) {
 		a, b, op, number = b, a, f.of, f.ofNumber
 	}
 	m.hold(a)
-	if !m.isNumber(b) || number == 0 || f.isExtreme && !m.v.isPlain(b) {
+	if !m.isNumber(b) || number == 0 || f.isExtreme && !m.isPlain(b) {
 		m.memory(op, b)
 		return
 	}
-	m.step(chainStep{op: number, of: chainPlace{arg: m.arg(m.v.values[b])}})
+	m.add(step{op: number, of: place{arg: m.arg(m.Sources[b])}})
 }
 
 // isPlain reports that a value is known, and neither NaN nor zero.
-func (v *variant) isPlain(a tile.Ref) bool {
-	if !v.g.p.IsConstant(a) {
+func (m *maker) isPlain(a tile.Ref) bool {
+	if !m.Program.IsConstant(a) {
 		return false
 	}
-	x := ndarray.Slice[float32](v.g.p.Instr(a).Value)[0]
+	x := ndarray.Slice[float32](m.Program.Instr(a).Value)[0]
 	return x == x && x != 0
 }
 
 // isNumber reports that a value is one number for a line.
-func (m *chainer) isNumber(a tile.Ref) bool {
+func (m *maker) isNumber(a tile.Ref) bool {
 	if m.isOwn(a) {
 		return false
 	}
-	s := m.v.sources[m.v.values[a]].spread
+	s := m.Spread(m.Sources[a])
 	return s == vec.One || s == vec.Col
 }
 
 // isOwn reports that the chain computes a value.
-func (m *chainer) isOwn(a tile.Ref) bool {
-	return int(a)-len(m.v.g.p.Operands) >= m.first && !m.v.g.p.IsConstant(a)
+func (m *maker) isOwn(a tile.Ref) bool {
+	return int(a)-len(m.Program.Operands) >= m.first && !m.Program.IsConstant(a)
 }
 
 // hold brings a value into the accumulator.
-func (m *chainer) hold(a tile.Ref) {
+func (m *maker) hold(a tile.Ref) {
 	if m.acc != a {
 		m.memory(simd.ChainLoad, a)
 	}
 }
 
 // memory adds an operation on memory that holds a value.
-func (m *chainer) memory(op simd.ChainOp, a tile.Ref) {
+func (m *maker) memory(op simd.ChainOp, a tile.Ref) {
 	slot, ok := m.slotOf[a]
 	switch {
 	case ok:
-		m.step(chainStep{op: op, of: chainPlace{arg: -1, slot: slot}})
+		m.add(step{op: op, of: place{arg: -1, slot: slot}})
 	case m.isNumber(a):
 		slot = m.newSlot() // written once a line: no value's of a round
 		m.slotOf[a] = slot
-		m.c.fills = append(m.c.fills, chainPlace{arg: m.arg(m.v.values[a]), slot: slot})
-		m.step(chainStep{op: op, of: chainPlace{arg: -1, slot: slot}})
+		m.c.fills = append(m.c.fills, place{arg: m.arg(m.Sources[a]), slot: slot})
+		m.add(step{op: op, of: place{arg: -1, slot: slot}})
 	default:
-		m.stream(op, m.v.values[a])
+		m.stream(op, m.Sources[a])
 	}
 }
 
 // arg is the argument that a source is.
-func (m *chainer) arg(source int) int {
-	k := slices.Index(m.c.args, source)
+func (m *maker) arg(source int) int {
+	k := slices.Index(m.c.Args, source)
 	if k < 0 {
-		k = len(m.c.args)
-		m.c.args = append(m.c.args, source)
+		k = len(m.c.Args)
+		m.c.Args = append(m.c.Args, source)
 	}
 	return k
 }
 
 // stream adds an operation on an operand, a result, or what other steps share.
-func (m *chainer) stream(op simd.ChainOp, source int) {
+func (m *maker) stream(op simd.ChainOp, source int) {
 	arg := m.arg(source)
-	at := slices.IndexFunc(m.c.ends, func(e chainPlace) bool { return e.arg == arg })
+	at := slices.IndexFunc(m.c.ends, func(e place) bool { return e.arg == arg })
 	if at < 0 {
 		at = len(m.c.ends)
-		m.c.ends = append(m.c.ends, chainPlace{arg: arg, slot: m.newSlot()})
+		m.c.ends = append(m.c.ends, place{arg: arg, slot: m.newSlot()})
 	}
 	end := &m.c.ends[at]
 	end.isWritten = end.isWritten || op == simd.ChainStore
-	m.step(chainStep{op: op, of: *end, moves: true})
+	m.add(step{op: op, of: *end, moves: true})
 }
 
 // keep stores a value that is read after the next instruction.
-func (m *chainer) keep(value tile.Ref, i int) {
-	g := m.v.g
-	isResult := slices.ContainsFunc(g.p.Results, func(r tile.Result) bool { return r.Value == value })
-	if isResult || g.last[value] >= m.end {
-		source := m.v.result(i)
+func (m *maker) keep(value tile.Ref, i int) {
+	isResult := slices.ContainsFunc(m.Program.Results, func(r tile.Result) bool { return r.Value == value })
+	if isResult || m.Last[value] >= m.end {
+		source := m.Result(i)
 		m.stream(simd.ChainStore, source)
-		m.c.list[len(m.c.list)-1].far = isResult && m.v.sources[source].kind == inResult && g.last[value] < 0 && 4*sizeOf(g.loops.Shape) >= farBytes
+		m.c.list[len(m.c.list)-1].far = isResult && m.IsInPlace(source) && m.Last[value] < 0 && m.Bytes >= FarBytes
 		return
 	}
-	if g.last[value] < 0 {
+	if m.Last[value] < 0 {
 		return
 	}
 	next := i + 1
-	for g.p.Instrs[next].Op == tile.Constant {
+	for m.Program.Instrs[next].Op == tile.Constant {
 		next++
 	}
-	x := &g.p.Instrs[next]
-	if g.last[value] > next || len(x.Args) == 2 && x.Args[0] == x.Args[1] && x.Op != "Mul" {
+	x := &m.Program.Instrs[next]
+	if m.Last[value] > next || len(x.Args) == 2 && x.Args[0] == x.Args[1] && x.Op != "Mul" {
 		slot := m.slot()
 		m.slotOf[value] = slot
-		m.step(chainStep{op: simd.ChainStore, of: chainPlace{arg: -1, slot: slot}})
+		m.add(step{op: simd.ChainStore, of: place{arg: -1, slot: slot}})
 	}
 }
 
 // slot is one that holds nothing.
-func (m *chainer) slot() int {
+func (m *maker) slot() int {
 	if n := len(m.free); n > 0 {
 		slot := m.free[n-1]
 		m.free = m.free[:n-1]
@@ -353,30 +357,30 @@ func (m *chainer) slot() int {
 	return m.newSlot()
 }
 
-func (m *chainer) newSlot() int {
+func (m *maker) newSlot() int {
 	m.c.slots++
 	return m.c.slots - 1
 }
 
-func (m *chainer) step(s chainStep) { m.c.list = append(m.c.list, s) }
+func (m *maker) add(s step) { m.c.list = append(m.c.list, s) }
 
 // slotBytes is what a slot takes.
-func (c *chain) slotBytes() int { return 4 * c.t.ChainElems() }
+func (c *Chain) slotBytes() int { return 4 * c.t.ChainElems() }
 
-// chainRun is a chain in one call: steps that point at memory, and slots. There are as many as workers; the arena has no part of
+// run is a chain in one call: steps that point at memory, and slots. There are as many as workers; the arena has no part of
 // them, so that an expression in place takes no memory of a plan.
-type chainRun struct {
-	*chain
+type run struct {
+	*Chain
 	call  *ops.Call
 	steps []simd.ChainStep
 	slots []byte
 }
 
 // Run computes a block.
-func (c *chain) Run(call *ops.Call) error {
+func (c *Chain) Run(call *ops.Call) error {
 	k := c.runs.Get()
-	if k.chain == nil {
-		k.chain, k.steps, k.slots = c, make([]simd.ChainStep, len(c.list)), ndarray.AlignedBytes(c.slots*c.slotBytes())
+	if k.Chain == nil {
+		k.Chain, k.steps, k.slots = c, make([]simd.ChainStep, len(c.list)), ndarray.AlignedBytes(c.slots*c.slotBytes())
 	}
 	k.call = call
 	rest := c.cols % c.t.ChainElems()
@@ -396,13 +400,13 @@ func (c *chain) Run(call *ops.Call) error {
 }
 
 // slot is the memory of a slot.
-func (k *chainRun) slot(i int) []byte { return k.slots[i*k.slotBytes():][:k.slotBytes()] }
+func (k *run) slot(i int) []byte { return k.slots[i*k.slotBytes():][:k.slotBytes()] }
 
 // data is the memory of an argument.
-func (k *chainRun) data(arg int) []byte { return arrayOf(k.call.In[arg]).Data }
+func (k *run) data(arg int) []byte { return k.call.In[arg].(*ndarray.Array).Data }
 
 // line is row r of an argument: all of it where it is the same in every row.
-func (k *chainRun) line(arg, r int) []byte {
+func (k *run) line(arg, r int) []byte {
 	if n := 4 * k.cols; len(k.data(arg)) > n {
 		return k.data(arg)[r*n:][:n]
 	}
@@ -410,13 +414,13 @@ func (k *chainRun) line(arg, r int) []byte {
 }
 
 // number is that of an argument in row r.
-func (k *chainRun) number(arg, r int) []byte {
+func (k *run) number(arg, r int) []byte {
 	a := k.data(arg)
 	return a[min(4*r, len(a)-4):][:4]
 }
 
 // fill writes out numbers.
-func (k *chainRun) fill(r int) {
+func (k *run) fill(r int) {
 	for _, f := range k.fills {
 		dst := k.slot(f.slot)
 		for n := copy(dst, k.number(f.arg, r)); n < len(dst); n *= 2 {
@@ -426,7 +430,7 @@ func (k *chainRun) fill(r int) {
 }
 
 // point points steps at line r.
-func (k *chainRun) point(r int) {
+func (k *run) point(r int) {
 	for i := range k.list {
 		s, x := &k.list[i], &k.steps[i]
 		x.Op, x.Moves, x.Base = s.op, simd.Stays, 0
@@ -437,12 +441,12 @@ func (k *chainRun) point(r int) {
 			x.Base, x.Moves = addressOf(machine.Ptr(k.line(s.of.arg, r), 0)), simd.Moves
 		case s.of.arg >= 0:
 			x.Base = addressOf(machine.Ptr(k.number(s.of.arg, r), 0))
-		case k.chain.slots > 0:
+		case k.Chain.slots > 0:
 			x.Base = addressOf(machine.Ptr(k.slot(s.of.slot), 0))
 		}
 	}
 	for i := range k.list {
-		if k.list[i].far && k.steps[i].Base%lineBytes == 0 && !isOver(k.steps, i) {
+		if k.list[i].far && k.steps[i].Base%machine.LineBytes == 0 && !isOver(k.steps, i) {
 			k.steps[i].Op = simd.ChainStream
 		}
 	}
@@ -462,7 +466,7 @@ func isOver(steps []simd.ChainStep, i int) bool {
 }
 
 // end computes the last elements of line r, fewer than a round, in slots.
-func (k *chainRun) end(r, rest int) {
+func (k *run) end(r, rest int) {
 	k.point(r)
 	for i := range k.list {
 		if s := &k.list[i]; s.moves {
