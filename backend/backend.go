@@ -114,7 +114,7 @@ type briefKey struct{}
 func Brief() context.Context { return context.WithValue(context.Background(), briefKey{}, true) }
 
 // IsBrief reports a context that Brief made.
-func IsBrief(ctx context.Context) bool { return ctx.Value(briefKey{}) != nil }
+func IsBrief(ctx context.Context) bool { return ctx != nil && ctx.Value(briefKey{}) != nil }
 
 // Memory is a session's memory on a device. It knows for every byte of the arena which side has its value, and copies what is read on
 // the other side. All addresses are those of the host; bytes outside the arena have no counterpart unless they are inputs. It serves

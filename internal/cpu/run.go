@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"unsafe"
@@ -286,7 +287,12 @@ func workOf(n *ssa.Node) int64 {
 
 // isDepthwise reports a convolution, plain or over blocks, whose groups have one input channel.
 func isDepthwise(n *ssa.Node) bool {
-	return n.Has("group") && ops.Int(n, "group") > 1 && n.In[1].Type.Shape[1].Is(1)
+	if !n.Has("group") || ops.Int(n, "group") <= 1 {
+		return false
+	}
+	isWeights := func(v *ssa.Value) bool { return v != nil && v.Type.Ranked && v.Type.Rank() >= 3 } // scales and zero points are not
+	k := slices.IndexFunc(n.In[min(1, len(n.In)):], isWeights)
+	return k >= 0 && n.In[1+k].Type.Shape[1].Is(1)
 }
 
 // arrayOf returns a tensor operand or result.

@@ -3,6 +3,7 @@ package layout
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -144,7 +145,7 @@ func (p *problem) roleOf(n *ssa.Node) *role {
 // conv is the role of a convolution: image and result have layouts of their own.
 func (p *problem) conv(n *ssa.Node) *role {
 	m, ok := nominalNode(n)
-	if !ok || n.Input(1) == nil || n.In[1].Const == nil || n.Has("shuffle") {
+	if !ok || n.Input(1) == nil || n.In[1].Const == nil || fused.Shuffles(n) {
 		return nil
 	}
 	cost, ok := p.convCosts(m)

@@ -58,8 +58,12 @@ func (c *Compiler) Compile(file, source, arch string) (string, error) {
 	if code := c.compile(prog, int32(len(list)), list); code != 0 {
 		return "", fmt.Errorf("%s: nvrtcCompileProgram gives %d:\n%s", name, code, read(prog, c.logSize, c.log))
 	}
-	return callNumber.ReplaceAllString(read(prog, c.ptxSize, c.ptx), "$1 // callseq"), nil
+	text := callNumber.ReplaceAllString(read(prog, c.ptxSize, c.ptx), "$1 // callseq")
+	return targets.ReplaceAllString(text, ""), nil
 }
+
+// targets are constants of the header nv/target, which no code reads.
+var targets = regexp.MustCompile(`(?m)^\.global \.align \d \.u\d+ _ZN\d+_INTERNAL_\w+nv6target6detail\w+ = \d+;\n`)
 
 // callNumber is a comment with a number that goes on counting from one program to the next.
 var callNumber = regexp.MustCompile(`(?m)^(\t[{}]) // callseq [0-9, ]+$`)
