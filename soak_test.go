@@ -209,26 +209,42 @@ func (f *worldFile) reload() error {
 	return old.Close()
 }
 
-// FuzzAPI draws what several goroutines do to shared models, programs and sessions; run it with -race.
+// drawnCalls has three goroutines do to shared models, programs and sessions what a seed draws.
+func (w *world) drawnCalls(t *testing.T, seed uint64, steps uint8) {
+	for _, file := range w.files {
+		require.NoError(t, file.reload())
+	}
+	together(t, 3, func(g int) error {
+		rng := rand.New(rand.NewPCG(seed, uint64(g)))
+		for i := range int(steps) {
+			if err := w.step(t.Context(), rng); err != nil {
+				return fmt.Errorf("seed %d, %d steps: goroutine %d, step %d: %w", seed, steps, g, i, err)
+			}
+		}
+		return nil
+	})
+}
+
+// FuzzAPI looks for sequences of calls that reach new code; run it with -race.
 func FuzzAPI(f *testing.F) {
 	for seed := range uint64(4) {
 		f.Add(seed, uint8(40))
 	}
 	w := newWorld(f)
-	f.Fuzz(func(t *testing.T, seed uint64, steps uint8) {
-		for _, file := range w.files {
-			require.NoError(t, file.reload())
-		}
-		together(t, 3, func(g int) error {
-			rng := rand.New(rand.NewPCG(seed, uint64(g)))
-			for i := range int(steps) {
-				if err := w.step(t.Context(), rng); err != nil {
-					return fmt.Errorf("goroutine %d, step %d: %w", g, i, err)
-				}
-			}
-			return nil
-		})
-	})
+	f.Fuzz(w.drawnCalls)
+}
+
+// TestCallsInRandomOrder runs as many sequences of calls as BERTH_FUZZ says, from the seed BERTH_FUZZ_SEED on: a bound of work
+// where FuzzAPI has one of time. Run it with -race.
+func TestCallsInRandomOrder(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	first, sequences := numberFrom(t, "BERTH_FUZZ_SEED", 1), numberFrom(t, "BERTH_FUZZ", 4)
+	for seed := first; seed < first+sequences; seed++ {
+		w.drawnCalls(t, seed, uint8(20+seed%60))
+	}
+	t.Logf("%d sequences, %d runs", sequences, w.runs.Load())
+	require.Positive(t, w.runs.Load())
 }
 
 // TestSoak has 8 goroutines use 6 models in random order: no result differs, and memory and goroutines stay flat. It lasts
