@@ -28,11 +28,11 @@ const withWeight = `in %x: float32[4,4] const %w: float32[4,4] = [1, 2, 3, 4, 0,
 // TestDeviceMemory: a program that cannot fit is refused before anything is uploaded, with what it needs; sessions, programs and tensors
 // count together, whatever limits they have.
 func TestDeviceMemory(t *testing.T) {
-	d, m := prompt()
+	d, m := countedBackend(t.Name(), false)()
 	model := modelOf(t, withWeight)
 	uploads := d.Uploads.Load
 	compile := func(limit int64) (*berth.Program, error) {
-		return model.Compile(t.Context(), berth.WithBackend(promptName), berth.WithDeviceMemory(limit))
+		return model.Compile(t.Context(), berth.WithBackend(t.Name()), berth.WithDeviceMemory(limit))
 	}
 	runtime.GC()
 	before := uploads()
@@ -68,7 +68,7 @@ func TestDeviceMemory(t *testing.T) {
 	_, err = NewTensor(t.Context(), s, ndarray.Float32, 1000)
 	require.ErrorAs(t, err, &full)
 	assert.Equal(t, []any{"a tensor", int64(4000)}, []any{full.What, full.Want})
-	free, err := sessionOn(t, model, promptName).RunValues(t.Context(), in)
+	free, err := sessionOn(t, model, t.Name()).RunValues(t.Context(), in)
 	require.NoError(t, err, "a program without a limit")
 	equal(t, model, in, free)
 	stats, err := StatsOf(s)
@@ -83,21 +83,22 @@ func TestDeviceMemory(t *testing.T) {
 
 // TestDeviceMemoryWhileRunning: weights of nodes whose shapes a run decides, and inputs, are within the limit too.
 func TestDeviceMemoryWhileRunning(t *testing.T) {
-	_, m := prompt()
 	model := modelOf(t, `in %x: float32[n,4] const %w: float32[4,4] = [1, 2, 3, 4, 0, 1, 0, 1, -1, 0, 2, 0, 1, 1, 1, 1] %p = MatMul(%x, %w) %y = Softmax(%p) out %y`)
 	in := values{"x": wave(1, 3, 4)}
 	for _, room := range []int64{0, 70, 1 << 20} {
-		runtime.GC()
-		p, err := model.Compile(t.Context(), berth.WithBackend(promptName), berth.WithDeviceMemory(m.used.Load()+64+room))
-		require.NoError(t, err)
-		got, err := p.RunValues(t.Context(), in)
-		if room < 1<<20 {
-			var full *MemoryError
-			require.ErrorAs(t, err, &full, "room for %d bytes", room)
-			continue
-		}
-		require.NoError(t, err)
-		equal(t, model, in, got)
+		t.Run(fmt.Sprintf("%d bytes", room), func(t *testing.T) {
+			countedBackend(t.Name(), false)()
+			p, err := model.Compile(t.Context(), berth.WithBackend(t.Name()), berth.WithDeviceMemory(64+room))
+			require.NoError(t, err)
+			got, err := p.RunValues(t.Context(), in)
+			if room < 1<<20 {
+				var full *MemoryError
+				require.ErrorAs(t, err, &full)
+				return
+			}
+			require.NoError(t, err)
+			equal(t, model, in, got)
+		})
 	}
 }
 
