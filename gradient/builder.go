@@ -98,9 +98,31 @@ func (g *builder) node1(n *ssa.Node, dy []*ssa.Value) {
 // send adds d to the adjoint of v.
 func (g *builder) send(v, d *ssa.Value) {
 	if old := g.adj[v]; old != nil {
-		d = g.op("Add", old, d)
+		d = g.sum(old, d)
 	}
 	g.adj[v] = d
+}
+
+// sum adds two adjoints. One that a scatter adds up in zeros is added up in the other: parts of one tensor, as the queries, keys and
+// values of a product, then share one sum.
+func (g *builder) sum(x, y *ssa.Value) *ssa.Value {
+	for _, p := range [2][2]*ssa.Value{{x, y}, {y, x}} {
+		n := p[1].Def
+		if n != nil && n.Op == "ScatterND" && ops.Str(n, "reduction") == "add" && isZeros(n.In[0]) {
+			return g.with("ScatterND", []*ssa.Value{p[0], n.In[1], n.In[2]}, n.Attrs...)
+		}
+	}
+	return g.op("Add", x, y)
+}
+
+// isZeros reports what [builder.filled] makes of 0.
+func isZeros(v *ssa.Value) bool {
+	n := v.Def
+	if n == nil || n.Op != "Expand" || n.In[0].Const == nil || n.In[0].Const.Len() != 1 {
+		return false
+	}
+	zero, err := n.In[0].Const.Array()
+	return err == nil && zero.Float(0) == 0
 }
 
 // adjointOr0 is the adjoint of v, zeros if it has none.

@@ -127,8 +127,14 @@ func trainedNormGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value 
 		axes = append(axes, axesFrom(2, g.rank(x))...)
 	}
 	centered := g.op("Sub", x, g.meanOver(x, axes))
-	inv := g.inverseRoot(g.plusNumber(g.meanOver(g.square(centered), axes), float64(ops.Float(n, "epsilon"))))
-	scale, bias := g.mul(inv, g.reduce("ReduceSum", g.mul(d, centered), axes...)), g.reduce("ReduceSum", d, axes...)
+	over := func(op string, v *ssa.Value) *ssa.Value { // an image first: that can be one kernel with the product that it reduces
+		if len(axes) > 1 {
+			v = g.reduce(op, v, axes[1:]...)
+		}
+		return g.reduce(op, v, 0)
+	}
+	inv := g.inverseRoot(g.plusNumber(over("ReduceMean", g.square(centered)), float64(ops.Float(n, "epsilon"))))
+	scale, bias := g.mul(inv, over("ReduceSum", g.mul(d, centered))), over("ReduceSum", d)
 	out := make([]*ssa.Value, 5)
 	if g.wants(n, 0) {
 		share := g.op("Div", g.like(g.op("Size", inv), d), g.like(g.op("Size", x), d))

@@ -37,26 +37,28 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("a step takes %d bytes at least, more than the budget of %d: raise it, or take smaller batches", e.Least, e.Budget)
 }
 
-// planned compiles the step within the budget.
+// planned compiles the step within the budget, if there is one.
 func (t *Trainer) planned(ctx context.Context, m *ssa.Module, opts []berth.Option) (*berth.Program, error) {
-	if t.options.Budget <= 0 {
-		return berth.FromModule(m).Compile(ctx, opts...)
-	}
 	if _, err := rewrite.Run(ctx, m, rewrite.Options{List: &rewrite.Runtime, MaxOpset: -1}); err != nil {
 		return nil, err
 	}
-	opts = append(slices.Clone(opts), berth.WithoutPass(rewrite.CSE.Name)) // it would undo the copies
+	if t.options.Budget > 0 {
+		opts = append(slices.Clone(opts), berth.WithoutPass(rewrite.CSE.Name)) // it would undo the copies
+	}
 	short := &BudgetError{Budget: t.options.Budget}
 	for _, candidate := range candidates(m.Graph) {
 		one := *m
 		one.Graph, _ = m.Graph.Clone()
 		candidate.apply(one.Graph)
+		if err := grouped(ctx, one.Graph); err != nil {
+			return nil, err
+		}
 		p, err := berth.FromModule(&one).Compile(ctx, opts...)
 		if err != nil {
 			return nil, err
 		}
 		arena := p.Plan().ArenaBytes
-		if arena <= t.options.Budget {
+		if arena <= t.options.Budget || t.options.Budget <= 0 {
 			t.kept = candidate.name
 			return p, nil
 		}
