@@ -160,3 +160,44 @@ func testExceeds(t *testing.T, n int, limit float32) {
 		}
 	}
 }
+
+// TestChunkSums: the chunks of every number of threads are all tiles, as many for each thread or all
+// threads in each, and their segments are all segments.
+func TestChunkSums(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for _, s := range []ConvSpec{
+			conv2(1, 128, 32, 1, 56, 56, 3, 1, 1), conv2(3, 16, 16, 1, 30, 31, 3, 1, 0), conv2(1, 512, 512, 1, 7, 7, 3, 1, 1), conv2(5, 32, 20, 1, 14, 9, 3, 1, 1),
+		} {
+			for _, m := range []int{2, 4} {
+				p := newWinograd(geometryOf(t, s), m)
+				for threads := 1; threads <= 9; threads++ {
+					checkChunkSums(t, p, threads)
+				}
+			}
+		}
+	})
+}
+
+func checkChunkSums(t *testing.T, p *winograd, threads int) {
+	l := p.layout(threads)
+	assert.True(t, l.shares || l.chunks.P*p.s.Batch%threads == 0 || l.chunks.P*p.s.Batch >= 2*threads, "%d chunks for %d threads", l.chunks.P, threads)
+	sums, _ := p.hardSizes()
+	w := winoRun{x: make([]float32, p.inLen()), sums: make([]float32, sums)}
+	for i := range w.x {
+		w.x[i] = 1
+	}
+	next := 0
+	for chunk := range l.chunks.P {
+		first, count := l.chunks.Part(chunk)
+		require.Equal(t, next, first)
+		next += count
+		p.sumBlock(&w, 0, first, next)
+	}
+	require.Equal(t, p.tiles, next)
+	total := float32(0)
+	for _, x := range w.sums[:p.direct.segments] {
+		require.NotZero(t, x)
+		total += x
+	}
+	assert.Equal(t, float32(p.inN*p.b), total)
+}

@@ -25,8 +25,9 @@ import (
 // direct sum, F(4,3) loses a few bits (winograd.go of the generator explains the choice
 // of the points).
 //
-// The tiles of an image are cut into chunks whose U and M fit the L2 cache.
-// With many chunks each is a task; with few, the threads work on one chunk at a time
+// The tiles of an image are cut into chunks whose U and M fit the L2 cache. Each is a task,
+// and there are as many for each thread, unless they were too small then or the weights, which
+// every task reads, were much larger than U and M: there the threads work on one chunk at a time
 // and share each of its three phases. The results are the same.
 
 // Winograd chooses the algorithm for 3×3 convolutions.
@@ -43,11 +44,9 @@ const (
 // result back if it is wanted plain.
 type winograd struct {
 	*blockedGeometry
-	m, n        int // tile of outputs, of inputs
-	across      int // tiles in a row
-	tiles       int // of an image
-	chunks      gemm.Split
-	posU, posM  int       // floats of one position of U and of M
+	m, n        int       // tile of outputs, of inputs
+	across      int       // tiles in a row
+	tiles       int       // of an image
 	patchFloats int       // size of a patch of inputs, outputs or residuals
 	filter      []float64 // see simd.WinoFilterRows
 	direct      outlierSearch
@@ -55,8 +54,37 @@ type winograd struct {
 
 const (
 	winoChunkFloats = 160 << 10 // U and M of a chunk
-	winoMinTiles    = 42
+	winoMinTiles    = 42        // of a chunk for one thread
+	winoLeastTiles  = 8         // of a chunk that is smaller for the threads to have as many
 )
+
+// winoLayout is how so many threads divide the tiles of an image.
+type winoLayout struct {
+	chunks     gemm.Split
+	posU, posM int  // floats of one position of U and of M
+	shares     bool // all threads work on one chunk
+}
+
+// layout divides the tiles over threads.
+func (p *winograd) layout(threads int) (l winoLayout) {
+	perTile := p.n * p.n * (p.inBlocks + p.outBlocks) * p.b
+	n := max(1, machine.CeilDiv(p.tiles, max(winoMinTiles, winoChunkFloats/perTile)))
+	if threads > 1 {
+		many := func(n int) bool { return p.s.Batch*n >= 2*threads }
+		even := machine.CeilDiv(machine.RoundUp(p.s.Batch*n, threads), p.s.Batch)
+		small := p.inBlocks*p.outBlocks*p.b <= 2*(p.inBlocks+p.outBlocks)*p.tiles // weights, beside U and M
+		switch {
+		case p.tiles >= even*winoLeastTiles && (many(n) || small && (p.s.Batch*even%threads == 0 || many(even))):
+			n = even
+		case !many(n):
+			l.shares = true
+		}
+	}
+	l.chunks = gemm.NewSplit(p.tiles, machine.CeilDiv(p.tiles, n))
+	most := l.chunks.Largest()
+	l.posU, l.posM = p.inBlocks*most*p.b, p.outBlocks*most*p.b
+	return l
+}
 
 // newWinograd lays out the tiles of F(m,3).
 func newWinograd(geo *geometry, m int) *winograd {
@@ -65,10 +93,6 @@ func newWinograd(geo *geometry, m int) *winograd {
 	w.filter = simd.WinoFilterRows(w.m)
 	w.across = machine.CeilDiv(g.out[2], w.m)
 	w.tiles = w.across * machine.CeilDiv(g.out[1], w.m)
-	perTile := w.n * w.n * (g.inBlocks + g.outBlocks) * g.b
-	w.chunks = gemm.NewSplit(w.tiles, max(winoMinTiles, winoChunkFloats/perTile))
-	most := w.chunks.Largest()
-	w.posU, w.posM = g.inBlocks*most*g.b, g.outBlocks*most*g.b
 	w.patchFloats = w.n * w.n * g.b
 	w.direct = newOutlierSearch(w)
 	return w
@@ -161,6 +185,7 @@ type winoBuffers struct{ u, m, tmp []float32 }
 
 // winoRun is what a run of a Winograd convolution adds to convRun.
 type winoRun struct {
+	winoLayout
 	phase   winoPhase
 	chunk   int
 	shared  winoBuffers
@@ -184,24 +209,23 @@ const (
 	winoDirect                    // a task is a pair of blocks of outputs of an image: marked tiles
 )
 
-// winoShares reports whether the threads share the phases of each chunk.
-func (p *winograd) winoShares(threads int) bool {
-	return threads > 1 && p.s.Batch*p.chunks.P < 2*threads
-}
-
-// winoSizes are the floats of U, M and the temporaries.
-func (p *winograd) winoSizes() (u, m, tmp int) {
-	return p.n * p.n * p.posU, p.n * p.n * p.posM, 3 * p.patchFloats
+// winoSizes are the floats of U, M and the temporaries of a layout.
+func (p *winograd) winoSizes(l *winoLayout) (u, m, tmp int) {
+	return p.n * p.n * l.posU, p.n * p.n * l.posM, 3 * p.patchFloats
 }
 
 // chunkWorkspace is the workspace for U, M and temporaries, enough for fewer threads too.
-func (p *winograd) chunkWorkspace(threads int) int {
-	u, m, tmp := p.winoSizes()
-	separate := threads // most threads with a chunk each
-	if p.winoShares(threads) {
-		separate = max(1, p.s.Batch*p.chunks.P/2)
+func (p *winograd) chunkWorkspace(threads int) (most int) {
+	for t := 1; t <= threads; t++ {
+		l := p.layout(t)
+		u, m, tmp := p.winoSizes(&l)
+		if l.shares {
+			most = max(most, machine.ScratchBytes(4*u, 4*m, t*machine.ScratchBytes(4*tmp)))
+		} else {
+			most = max(most, min(t, p.s.Batch*l.chunks.P)*machine.ScratchBytes(4*u, 4*m, 4*tmp))
+		}
 	}
-	return max(separate*machine.ScratchBytes(4*u, 4*m, 4*tmp), machine.ScratchBytes(4*u, 4*m, threads*machine.ScratchBytes(4*tmp))) + machine.LineBytes
+	return most + machine.LineBytes
 }
 
 // sizes are the floats of the images and results that are brought into the blocked layout,
@@ -236,9 +260,19 @@ func (p *winograd) run(r *convRun, threads int) {
 	}
 	sums, marks := p.hardSizes()
 	w.sums, w.marks = s.Floats(sums), s.Bytes(marks)
-	hard := p.markOutliers(r, threads)
+	clear(w.marks)
+	w.hard = false
+	before := p.s.Epilogue.Residual // it may lie in the result
+	if before {
+		w.phase = winoSum
+		machine.Parallel(p.s.Batch*p.inBlocks, threads, r)
+		p.markOutliers(w)
+	}
 	p.chunksOf(r, s, threads)
-	if hard {
+	if !before {
+		p.markOutliers(w)
+	}
+	if w.hard {
 		p.directly(r, s, threads)
 	}
 	if !p.s.OutBlocked {
@@ -280,17 +314,18 @@ func (p *winograd) clearPadding(y []float32) {
 // chunksOf computes the chunks of all images.
 func (p *winograd) chunksOf(r *convRun, s machine.Scratch, threads int) {
 	w := &r.wino
-	nu, nm, nt := p.winoSizes()
-	if !p.winoShares(max(1, threads)) {
+	w.winoLayout = p.layout(max(1, threads))
+	nu, nm, nt := p.winoSizes(&w.winoLayout)
+	if !w.shares {
 		w.phase, r.per = winoWhole, machine.ScratchBytes(4*nu, 4*nm, 4*nt)
 		w.workers = s.Rest
-		machine.Parallel(p.s.Batch*p.chunks.P, threads, r)
+		machine.Parallel(p.s.Batch*w.chunks.P, threads, r)
 		return
 	}
 	w.shared.u, w.shared.m = s.Floats(nu), s.Floats(nm)
 	w.workers, r.per = s.Rest, machine.ScratchBytes(4*nt)
 	for r.image = range p.s.Batch {
-		for w.chunk = range p.chunks.P {
+		for w.chunk = range w.chunks.P {
 			w.phase = winoInput
 			machine.Parallel(p.inBlocks, threads, r)
 			w.phase = winoMultiply
@@ -306,13 +341,13 @@ func (p *winograd) task(r *convRun, i, worker int) {
 	w := &r.wino
 	switch w.phase {
 	case winoSum:
-		p.sumBlock(w, i)
+		p.sumBlock(w, i, 0, p.tiles)
 		return
 	case winoDirect:
 		p.directPair(r, i/p.pairs(), i%p.pairs(), worker)
 		return
 	}
-	nu, nm, nt := p.winoSizes()
+	nu, nm, nt := p.winoSizes(&w.winoLayout)
 	s := machine.NewScratch(w.workers[worker*r.per:])
 	b := w.shared
 	if w.phase == winoWhole {
@@ -322,9 +357,9 @@ func (p *winograd) task(r *convRun, i, worker int) {
 	t := winoTile{r: r, p: p, b: b, image: r.image}
 	chunk := w.chunk
 	if w.phase == winoWhole {
-		t.image, chunk = i/p.chunks.P, i%p.chunks.P
+		t.image, chunk = i/w.chunks.P, i%w.chunks.P
 	}
-	t.first, t.count = p.chunks.Part(chunk)
+	t.first, t.count = w.chunks.Part(chunk)
 	switch w.phase {
 	case winoInput:
 		t.input(i)
@@ -364,11 +399,14 @@ func (t *winoTile) whole() {
 
 // input transforms the tiles of one block of input channels.
 func (t *winoTile) input(block int) {
-	p := t.p
+	p, w := t.p, &t.r.wino
 	s := &p.s
-	x := t.r.wino.x[t.image*p.inLen()+block*p.inN*p.b:][:p.inN*p.b]
+	if !s.Epilogue.Residual {
+		p.sumBlock(w, t.image*p.inBlocks+block, t.first, t.first+t.count)
+	}
+	x := w.x[t.image*p.inLen()+block*p.inN*p.b:][:p.inN*p.b]
 	tmp, patch := t.b.tmp[:p.patchFloats], t.b.tmp[p.patchFloats:][:p.patchFloats]
-	g := p.chunks.Largest()
+	g := w.chunks.Largest()
 	for i := range t.count {
 		tile := t.first + i
 		y := tile/p.across*p.m - s.PadBegin[1]
@@ -380,7 +418,7 @@ func (t *winoTile) input(block int) {
 			p.gather(patch, x, y, xx)
 		}
 		dst := t.b.u[(block*g+i)*p.b:]
-		p.t.WinoIn[p.m/4](&dst[0], &src[0], &tmp[0], 4*stride, 4*p.posU)
+		p.t.WinoIn[p.m/4](&dst[0], &src[0], &tmp[0], 4*stride, 4*w.posU)
 	}
 }
 
@@ -403,8 +441,8 @@ func (p *winograd) gather(patch, x []float32, y0, x0 int) {
 
 // multiply computes the product of one position for a pair of output blocks.
 func (t *winoTile) multiply(pos, pair int) {
-	p := t.p
-	g := p.chunks.Largest()
+	p, w := t.p, &t.r.wino
+	g := w.chunks.Largest()
 	blocks := min(2, p.outBlocks-2*pair)
 	unit := t.r.w.Unit
 	a := simd.DirectArgs{
@@ -414,8 +452,8 @@ func (t *winoTile) multiply(pos, pair int) {
 	pieces := gemm.NewSplit(t.count, p.t.Mr)
 	for q := range pieces.P {
 		i, n := pieces.Part(q)
-		a.In = machine.Ptr(t.b.u, pos*p.posU+i*p.b)
-		a.Out = machine.Ptr(t.b.m, pos*p.posM+(2*pair*g+i)*p.b)
+		a.In = machine.Ptr(t.b.u, pos*w.posU+i*p.b)
+		a.Out = machine.Ptr(t.b.m, pos*w.posM+(2*pair*g+i)*p.b)
 		p.t.Direct(n, blocks, false, &a)
 	}
 }
@@ -433,7 +471,7 @@ func (t *winoTile) output(block int) {
 	if p.s.Epilogue.Bias != simd.NoBias {
 		bias = &t.r.bias[block*p.b]
 	}
-	g := p.chunks.Largest()
+	g := t.r.wino.chunks.Largest()
 	marks := t.r.wino.marks[t.image*p.tiles:]
 	for i := range t.count {
 		tile := t.first + i
@@ -458,7 +496,7 @@ func (t *winoTile) outTile(y, res []float32, bias *float32, m []float32, oy, ox 
 		if res != nil {
 			r = &res[at]
 		}
-		p.t.WinoOut[p.m/4](&y[at], &m[0], &tmp[0], 4*line, 4*p.posM, bias, r, lo, hi)
+		p.t.WinoOut[p.m/4](&y[at], &m[0], &tmp[0], 4*line, 4*t.r.wino.posM, bias, r, lo, hi)
 	} else {
 		var r *float32
 		if res != nil {
@@ -468,7 +506,7 @@ func (t *winoTile) outTile(y, res []float32, bias *float32, m []float32, oy, ox 
 			}
 			r = &old[0]
 		}
-		p.t.WinoOut[p.m/4](&patch[0], &m[0], &tmp[0], 4*p.m*b, 4*p.posM, bias, r, lo, hi)
+		p.t.WinoOut[p.m/4](&patch[0], &m[0], &tmp[0], 4*p.m*b, 4*t.r.wino.posM, bias, r, lo, hi)
 		for i := range rows {
 			copy(y[at+i*line:][:cols*b], patch[i*p.m*b:])
 		}

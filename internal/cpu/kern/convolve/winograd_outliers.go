@@ -20,13 +20,14 @@ import (
 //	. . . . . .             # # #
 //	. . . . . x             # # #
 //
-// So such tiles are found before the transforms and computed directly after them. An outlier
+// So such tiles are computed directly after the transforms. An outlier
 // is an input that is not finite or whose magnitude is above
 //
 //	T = max(2¹⁴, 2¹⁰ · median of the mean magnitudes of the segments of an image)
 //
-// where a segment is some rows of a block of channels. One pass over the image sums the
-// magnitudes of each segment; only a segment whose sum exceeds T is looked at again. The weights
+// where a segment is some rows of a block of channels. The transform of the tiles sums the
+// magnitudes of each segment, or where a residual may lie in the result, whose marked tiles must
+// be left alone, a pass before it; only a segment whose sum exceeds T is looked at again. The weights
 // of the direct sum are recovered from the transformed ones, to within 2⁻²⁰ of the largest of
 // their filter; smaller ones count as zero.
 //
@@ -98,23 +99,23 @@ func (p *winograd) directWorkspace(threads int) int {
 	return machine.LineBytes + max(1, min(threads, p.directTasks()))*machine.ScratchBytes(4*w, 4*in, 4*out)
 }
 
-// sumBlock sums the magnitudes of the segments of one block of channels.
-func (p *winograd) sumBlock(w *winoRun, block int) {
+// sumBlock sums the magnitudes of the segments of one block of channels that begin in the rows of tiles
+// whose first ones are those from first up to past.
+func (p *winograd) sumBlock(w *winoRun, block, first, past int) {
 	x := w.x[block*p.inN*p.b:][:p.inN*p.b]
 	step := p.direct.rows * p.s.In[2] * p.b
+	down := p.tiles / p.across
 	for i := range p.direct.segments {
+		if tile := min(i*p.direct.rows/p.m, down-1) * p.across; tile < first || tile >= past {
+			continue
+		}
 		part := x[i*step : min((i+1)*step, len(x))]
 		w.sums[block*p.direct.segments+i] = p.t.SumAbs(&part[0], len(part))
 	}
 }
 
-// markOutliers marks the tiles with outliers of all images and reports whether there are any.
-func (p *winograd) markOutliers(r *convRun, threads int) bool {
-	w := &r.wino
-	w.phase = winoSum
-	machine.Parallel(p.s.Batch*p.inBlocks, threads, r)
-	w.hard = false
-	clear(w.marks)
+// markOutliers marks the tiles with outliers of all images.
+func (p *winograd) markOutliers(w *winoRun) {
 	each := p.inBlocks * p.direct.segments
 	for image := range p.s.Batch {
 		sums := w.sums[image*each:][:each]
@@ -128,7 +129,6 @@ func (p *winograd) markOutliers(r *convRun, threads int) bool {
 			}
 		}
 	}
-	return w.hard
 }
 
 // largest is the largest sum, infinite if one is NaN.
