@@ -51,7 +51,8 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"Dimensions that stay open are tried with several sizes, together and each by itself, and as 0, random floats also times 1000\n" +
 			"and 0.001, integers as the constants the model compares them with, strings as those it holds, and what is recorded in test_data_set_* folders beside\n" +
 			"model.onnx. Inputs that the model itself does not run with are named, and so are branches that\n" +
-			"no input takes, and outputs that are empty or NaN in every run, for which further inputs are tried: they are not verified. If the outputs differ, if the model or the given\n" +
+			"no input takes, and outputs that are empty or NaN in every run, for which further inputs are tried: they are not verified. The model\n" +
+			"also runs with nothing folded, so that a wrong constant is seen; operators that only one kernel computes are named. If the outputs differ, if the model or the given\n" +
 			"inputs can not be run (--allow-unverified), or if other tools would refuse the result, nothing is written\n" +
 			"at OUT and the exit code is 3. The same holds if other tools would refuse the model itself: types that ONNX does not\n" +
 			"allow, versions that are not known (--allow-unverified names them and writes the result).\n" +
@@ -101,9 +102,10 @@ type optimizeJSON struct {
 	After  statsJSON        `json:"after"`
 	Shapes map[string][]int `json:"shapes,omitempty"` // of the inputs that FLOPs and arenas are for
 
-	Tried    []map[string][]int `json:"tried,omitempty"`        // shapes of the inputs that outputs were compared for, where some are open
-	Variants []string           `json:"variants,omitempty"`     // other inputs that outputs were compared for
-	Refused  []refusal          `json:"refused,omitempty"`      // inputs that were tried and with which the original does not run
+	Tried    []map[string][]int `json:"tried,omitempty"`    // shapes of the inputs that outputs were compared for, where some are open
+	Variants []string           `json:"variants,omitempty"` // other inputs that outputs were compared for
+	Refused  []refusal          `json:"refused,omitempty"`  // inputs that were tried and with which the original does not run
+	Folding  foldingJSON        `json:"folding"`
 	NotRun   []string           `json:"not_run,omitempty"`      // branches and loop bodies that no input entered: nothing is known of them
 	Empty    []string           `json:"not_compared,omitempty"` // outputs that had no element but NaN in any comparison
 	NaN      int                `json:"nan"`                    // elements of the original's outputs that are NaN, the same ones in the result's
@@ -438,6 +440,9 @@ func outOfMemory(err error) bool {
 // verdict turns a difference, and a model that could not be run, into exit code 3 before anything is written.
 func (a *app) verdict(res *optimizeJSON, f optimizeFlags) error {
 	reason := fmt.Errorf("%s: the optimized model's outputs differ (largest difference %.3g); nothing was written", res.Model, res.MaxDiff)
+	if res.Folding.wrong {
+		reason = fmt.Errorf("%s: with nothing folded, the model itself gives other outputs than folded (largest difference %.3g): constants of the result would be wrong; nothing was written", res.Model, res.MaxDiff)
+	}
 	switch {
 	case f.noVerify || res.Verified:
 		return nil
@@ -574,6 +579,9 @@ func (a *app) printOptimize(res optimizeJSON) {
 	}
 	if res.NaN+res.Inf > 0 {
 		a.printf("outputs:  %d of %d elements are NaN, %d infinite\n", res.NaN, res.Elements, res.Inf)
+	}
+	if text := res.Folding.text(); text != "" {
+		a.printf("folding:  %s\n", text)
 	}
 	written := strings.Join(append([]string{res.Output}, res.Data...), " and ")
 	said := fmt.Sprintf("same outputs, largest difference %.3g", res.MaxDiff)

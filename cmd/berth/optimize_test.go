@@ -27,7 +27,7 @@ func TestOptimizeJSON(t *testing.T) {
 	path := exported(t, "unet")
 	out := filepath.Join(t.TempDir(), "small.onnx")
 	m := object(t, ok(t, "optimize", path, "-o", out, "--json"),
-		"model", "output", "before", "after", "shapes", "tried", "nan", "inf", "elements", "variants", "verified", "max_abs_diff", "planners", "opset", "opset_before")
+		"model", "output", "before", "after", "shapes", "tried", "folding", "nan", "inf", "elements", "variants", "verified", "max_abs_diff", "planners", "opset", "opset_before")
 	assert.Equal(t, path, m["model"])
 	assert.Equal(t, out, m["output"])
 	assert.Equal(t, true, m["verified"])
