@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -305,6 +306,9 @@ func (m *machine) free(d device.Device, at device.Pointer) error {
 	return err
 }
 
+// mostCollections looks for memory to be given back: what a finalizer or a cleanup held is found unused by the collection after it.
+const mostCollections = 3
+
 // withRoom is call for what takes memory. Where there is too little, it is called again when what is being given back has been.
 func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error, undo func(d device.Device)) error {
 	err := m.call(ctx, f, undo)
@@ -314,8 +318,8 @@ func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error, u
 		wait, cancel = context.WithTimeout(ctx, time.Second)
 		defer cancel()
 	}
-	for pause := time.Millisecond; isFull(err) && pause < 100*time.Millisecond; pause *= 8 {
-		collectGarbage(wait, pause)
+	for collections := 0; isFull(err) && collections < mostCollections; collections++ {
+		collectGarbage(wait)
 		failed := m.returns.settle(wait)
 		switch {
 		case wait.Err() != nil && ctx.Err() == nil:
@@ -340,10 +344,11 @@ func isFull(err error) bool {
 	return errors.As(err, &full) && (full.Host || full.Want <= max(full.Total, full.Limit))
 }
 
-// collectGarbage lets the collector's cleanups run, which give memory of the device back, unless ctx ends.
-func collectGarbage(ctx context.Context, pause time.Duration) {
-	done := make(chan struct{})
-	runtime.AddCleanup(new(*byte), func(done chan struct{}) { close(done) }, done)
+// cleanupTime bounds the wait for cleanups, for a caller may have registered one that never returns.
+const cleanupTime = time.Second
+
+// collectGarbage returns when the collector's cleanups have run, which give memory of the device back, or when ctx ends.
+func collectGarbage(ctx context.Context) {
 	collected := make(chan struct{})
 	rescue.Go(func() { runtime.GC(); close(collected) })
 	select {
@@ -351,14 +356,19 @@ func collectGarbage(ctx context.Context, pause time.Duration) {
 	case <-ctx.Done():
 		return
 	}
-	select {
-	case <-done:
-	case <-time.After(pause):
-	case <-ctx.Done():
-	}
-	select {
-	case <-time.After(pause): // cleanups run in no order
-	case <-ctx.Done():
+	counts := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
+	metrics.Read(counts)
+	queued := counts[0].Value.Uint64()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(cleanupTime); counts[1].Value.Uint64() < queued; metrics.Read(counts) {
+		select {
+		case <-tick.C:
+		case <-end:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
