@@ -35,7 +35,7 @@ func prepareMatMulNBits(p *prep) (ops.Kernel, error) {
 	if k.b, err = p.nbits(s); k.b == nil || err != nil {
 		return nil, err
 	}
-	g := gemm.GemmSpec{M: x.n / s.K, N: s.N, K: s.K, Alpha: 1, NBitsB: true}
+	g := gemm.GemmSpec{M: x.n / s.K, N: s.N, K: s.K, Alpha: 1, NBitsB: true, WholeBits: k.b.WholeBits()}
 	if k.bias {
 		g.Epilogue.Bias = simd.BiasPerCol
 	}

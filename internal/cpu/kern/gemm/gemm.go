@@ -43,6 +43,7 @@ type GemmSpec struct {
 	Batch          []BatchDim // outermost first, at most 4
 	ConstA, ConstB bool       // the operand comes packed; it is shared by the batch
 	NBitsB         bool       // B comes as columns of few bits
+	WholeBits      int        // of so many, with zero points that are whole numbers; 0 if they may be others
 	Shared         bool       // several threads share a run: small products are cut for them, too
 	Epilogue       simd.Epilogue
 }
@@ -71,6 +72,7 @@ type Gemm struct {
 	tilesN   int
 	batches  int
 	dots     bool // element by element, see gemm_dot.go
+	fewRows  bool // by columns of few bits as they are, see nbits_rows.go
 	directA  bool // A is one row: it is its own panel
 	directB  bool // read full panels of B in place
 	needA    int  // elements the plain operands must have
@@ -253,6 +255,10 @@ func (g *Gemm) tile() {
 		g.planDots()
 		return
 	}
+	if g.wantsNBits() {
+		g.planNBits()
+		return
+	}
 	tm := NewSplit(g.m.P, max(1, gemmTileRows/t.Mr))
 	g.tileM, g.tilesM = tm.Largest(), tm.P
 	rows := min(s.M, g.tileM*t.Mr)
@@ -320,6 +326,8 @@ func (g *Gemm) Spec() GemmSpec { return g.s }
 // Choice says what is packed, and why.
 func (g *Gemm) Choice() (algorithm, reason string) {
 	switch {
+	case g.fewRows:
+		return "products of few rows, weights of few bits", "weights become floats in registers"
 	case g.s.NBitsB:
 		return "blocked product, weights of few bits", "panels are dequantized into the cache"
 	case g.dots:

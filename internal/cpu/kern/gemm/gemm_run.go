@@ -105,7 +105,7 @@ func (g *Gemm) checkConstants(a *GemmArgs) error {
 		return &machine.SpecError{Kernel: "Gemm", Field: "PackedA", Why: "missing, or packed for another shape or level"}
 	}
 	if s.NBitsB {
-		if b := a.NBitsB; b == nil || b.packed == nil || b.t != g.t || b.s.N != s.N || b.s.K != s.K {
+		if b := a.NBitsB; b == nil || b.packed == nil || b.t != g.t || b.s.N != s.N || b.s.K != s.K || s.WholeBits > 0 && s.WholeBits != b.WholeBits() {
 			return &machine.SpecError{Kernel: "Gemm", Field: "NBitsB", Why: "missing, or of another shape or level"}
 		}
 		return nil
@@ -138,6 +138,11 @@ func (r *gemmRun) Run(i, worker int) {
 	}
 	if g.dots {
 		r.dotTile(tn*g.tileN*g.t.Nr, min((tn+1)*g.tileN*g.t.Nr, g.s.N), [4]int{a, b, c, res})
+		return
+	}
+	if g.fewRows {
+		s := machine.NewScratch(r.ws[worker*r.per:])
+		r.nbitsTile(tn*g.tileN, min((tn+1)*g.tileN, g.nPanels), s.Floats(g.packA))
 		return
 	}
 	w := Sweep{T: g.t, Rows: g.m, Cols: g.s.N, LoopRows: g.loopRows, Far: g.far, Backwards: r.args.Backwards}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -21,8 +22,12 @@ import (
 //
 //	source  [n][k·bits/8]   ──▶   packed  [panel][k·bits/8][Nr]
 //
-// With few rows dequantizing takes longer than multiplying, but less than reading numbers of 32
-// bits from memory would.
+// Products of few rows, which read all numbers for little arithmetic, never write them down as floats: kernels of 1, 2 and 4 rows turn
+// the bytes of a panel into floats in registers, and scale sums of blocks rather than numbers, if zero points are whole numbers:
+//
+//	C[m][n] = bias[n] + Σ over blocks: scale[block][n] · Σ over k of the block: A[m][k] · (q[k][n] − zero[block][n])
+//
+// which is within (K + 3)·2⁻²⁴·Σ|A·B| of the exact sum, as the formula that scales each number is.
 
 // NBitsSpec describes the columns: N columns of K numbers, in blocks of Block, a power of two of
 // at least 16.
@@ -36,7 +41,8 @@ type NBits struct {
 	rows          int // rows of bytes
 	panels        int
 	packed        *Packed
-	scales, zeros []float32 // [block][panels·Nr]; zeros of one block where all are equal
+	scales, zeros []float32 // [panel][block][Nr]; zeros of one block where all are equal
+	whole         bool      // zero points are whole numbers of so few bits that kernels of few rows take them
 }
 
 // NewNBits describes columns at the active level.
@@ -97,6 +103,7 @@ func (b *NBits) With(ctx context.Context, p *Packed, scales, zeros []float32) (*
 	}
 	c := *b
 	c.packed, c.scales = p, b.byBlocks(scales)
+	c.whole = !slices.ContainsFunc(zeros, func(z float32) bool { return z != float32(int16(z)) })
 	if len(zeros) == n {
 		c.zeros = b.byBlocks(zeros)
 		return &c, nil
@@ -106,17 +113,39 @@ func (b *NBits) With(ctx context.Context, p *Packed, scales, zeros []float32) (*
 	return &c, nil
 }
 
+// WholeBits is what [GemmSpec.WholeBits] wants to know.
+func (b *NBits) WholeBits() int {
+	if b.whole {
+		return b.s.Bits
+	}
+	return 0
+}
+
 // Bytes is the memory of scales and zero points.
 func (b *NBits) Bytes() int { return 4 * (len(b.scales) + len(b.zeros)) }
 
-// byBlocks transposes [n][block], and pads the columns of a block to whole panels.
+// byBlocks brings [n][block] into the order of panels.
 func (b *NBits) byBlocks(x []float32) []float32 {
-	width, blocks := b.panels*b.t.Nr, b.Blocks()
-	out := make([]float32, blocks*width)
-	for i, v := range x {
-		out[i%blocks*width+i/blocks] = v
+	nr, blocks := b.t.Nr, b.Blocks()
+	out := make([]float32, b.panels*blocks*nr)
+	for n := range b.s.N {
+		panel := out[n/nr*blocks*nr+n%nr:]
+		for i, v := range x[n*blocks:][:blocks] {
+			panel[i*nr] = v
+		}
 	}
 	return out
+}
+
+// numbersOf are the bytes of a panel.
+func (b *NBits) numbersOf(q int) []byte { return bytesOf(b.packed)[q*b.rows*b.t.Nr:][:b.rows*b.t.Nr] }
+
+// zeroStep is the distance between the zero points of two blocks.
+func (b *NBits) zeroStep() int {
+	if len(b.zeros) > b.t.Nr {
+		return b.t.Nr
+	}
+	return 0
 }
 
 // dequantize writes panels q0..q1 for kc numbers from k0 on, each panel [kc][Nr].
@@ -136,12 +165,9 @@ func (b *NBits) dequantize(dst []float32, q0, q1, k0, kc int) {
 // rows before and behind them.
 func (b *NBits) run(dst []float32, q, k, end int) {
 	nr := b.t.Nr
-	at := k/b.s.Block*b.panels*nr + q*nr
-	scale, zero := b.scales[at:][:nr], b.zeros[:nr]
-	if len(b.zeros) > nr {
-		zero = b.zeros[at:][:nr]
-	}
-	src := bytesOf(b.packed)[q*b.rows*nr:][:b.rows*nr]
+	block := q*b.Blocks() + k/b.s.Block
+	scale, zero := b.scales[block*nr:][:nr], b.zeros[block*b.zeroStep():][:nr]
+	src := b.numbersOf(q)
 	for k < end {
 		row := src[k/b.per*nr:]
 		if n := (end - k) / b.per; n > 0 && k%b.per == 0 {

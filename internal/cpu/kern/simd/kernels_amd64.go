@@ -68,6 +68,27 @@ func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
 	}
 }
 
+// NBitsRows is the most rows that a kernel for columns of so many bits takes, 0 where there is none.
+func (t *Table) NBitsRows(bits int) int {
+	if bits == 4 || t.Level == machine.LevelGeneric {
+		return t.Mr / 3 &^ 1
+	}
+	return 1
+}
+
+// NBitsProduct adds the products of 1, 2 or 4 rows with a panel of columns of so many bits.
+func (t *Table) NBitsProduct(bits, rows int, a *NBitsArgs) {
+	p, i := (*byte)(unsafe.Pointer(a)), bits/4
+	if rows > 1 {
+		i = 2 + rows/2
+	}
+	if t.Level == machine.LevelAVX512 {
+		nbitsRowsAVX512(p, i)
+		return
+	}
+	nbitsRowsAVX2(p, i)
+}
+
 // Rows calls a function of rows.
 func (t *Table) Rows(kernel RowKernel, a *RowArgs) {
 	p, i, wide := (*byte)(unsafe.Pointer(a)), t.rowShape(a.Cols), t.Level == machine.LevelAVX512

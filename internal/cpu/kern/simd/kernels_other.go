@@ -21,6 +21,12 @@ func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
 	directGeneric(pixels, blocks, plain, a)
 }
 
+// NBitsRows is 0: there are no kernels for columns of few bits.
+func (t *Table) NBitsRows(int) int { return 0 }
+
+// NBitsProduct is for levels that have such kernels.
+func (t *Table) NBitsProduct(int, int, *NBitsArgs) { panic("no kernels for few bits") }
+
 // Rows calls a function of rows.
 func (t *Table) Rows(kernel RowKernel, a *RowArgs) { rowsGeneric(kernel, a) }
 

@@ -17,6 +17,11 @@ func nbits4AVX2(dst *float32, src *byte, scale *float32, zero *float32, n int)
 //go:noescape
 func nbits8AVX2(dst *float32, src *byte, scale *float32, zero *float32, n int)
 
+// nbitsRowsAVX2 adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits.
+//
+//go:noescape
+func nbitsRowsAVX2(args *byte, i int)
+
 // nbits2AVX512 dequantizes n rows of bytes of a panel.
 //
 //go:noescape
@@ -31,3 +36,8 @@ func nbits4AVX512(dst *float32, src *byte, scale *float32, zero *float32, n int)
 //
 //go:noescape
 func nbits8AVX512(dst *float32, src *byte, scale *float32, zero *float32, n int)
+
+// nbitsRowsAVX512 adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits.
+//
+//go:noescape
+func nbitsRowsAVX512(args *byte, i int)

@@ -18,3 +18,11 @@ func nbitsGeneric(bits int) func(dst *float32, src *byte, scale, zero *float32, 
 		}
 	}
 }
+
+// NBitsArgs is the argument block of the kernels of a few rows by a panel of columns of few bits; the generated code knows the
+// fields by their offsets: do not reorder. Out has Nr elements for each row, to which the products are added.
+type NBitsArgs struct {
+	X, W, Scale, Zero, Out unsafe.Pointer
+	LDX, LDOut, ZeroStep   int // between rows, and between the zero points of blocks, in bytes
+	Rows, Blocks           int // rows of bytes of a block
+}
