@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -48,6 +49,9 @@ var files = []struct {
 	{"simd", "winograd", emitWinograd},
 	{"simd", "chain", emitChain},
 }
+
+// joined lists the files in which a line holds several instructions.
+var joined = []string{"nbits", "blocked", "half", "pack", "binary", "winograd", "elem"}
 
 func main() {
 	flags := flag.NewFlagSet("asmgen", flag.ExitOnError) // avo fills the default set
@@ -89,6 +93,9 @@ func write(dir, pkg, name string, emit func(g *gen)) error {
 		return err
 	}
 	asm = g.localize(asm, file)
+	if slices.Contains(joined, name) {
+		asm = join(asm)
+	}
 	stubs, err := printer.NewStubs(cfg).Print(file)
 	if err != nil {
 		return err
@@ -98,4 +105,34 @@ func write(dir, pkg, name string, emit func(g *gen)) error {
 		return err
 	}
 	return os.WriteFile(path+"_amd64.go", stubs, 0o644)
+}
+
+// join writes up to eight instructions into a line. The linker keeps the line of every instruction where it differs from that of
+// the one before: two bytes of a program for each, as many as a third of the instruction. Lines that go vet looks at stay as they are.
+func join(asm []byte) []byte {
+	const most = 8
+	var b bytes.Buffer
+	n := 0
+	for line := range bytes.Lines(asm) {
+		if line[0] != '\t' || bytes.Contains(line, []byte("(FP)")) || bytes.Contains(line, []byte("RET")) || bytes.Contains(line, []byte("//")) {
+			n = 0
+			b.Write(line)
+			continue
+		}
+		if n > 0 && n < most {
+			b.Truncate(b.Len() - 1)
+			b.WriteString("; ")
+			line = line[1:]
+		} else {
+			n = 0
+		}
+		fields := bytes.Fields(line)
+		if n == 0 {
+			b.WriteByte('\t')
+		}
+		b.Write(bytes.Join(fields, []byte(" ")))
+		b.WriteByte('\n')
+		n++
+	}
+	return b.Bytes()
 }

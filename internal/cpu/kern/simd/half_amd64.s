@@ -10,14 +10,7 @@ TEXT ·halfToFloatAVX2(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 
 one:
-	CMPQ      DX, $+8
-	JLT       one_end
-	VCVTPH2PS (CX), Y0
-	VMOVUPS   Y0, (AX)
-	ADDQ      $+32, AX
-	ADDQ      $+16, CX
-	SUBQ      $+8, DX
-	JMP       one
+	CMPQ DX, $+8; JLT one_end; VCVTPH2PS (CX), Y0; VMOVUPS Y0, (AX); ADDQ $+32, AX; ADDQ $+16, CX; SUBQ $+8, DX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -31,14 +24,7 @@ TEXT ·floatToHalfAVX2(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 
 one:
-	CMPQ      DX, $+8
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VCVTPS2PH $0x00, Y0, (AX)
-	ADDQ      $+16, AX
-	ADDQ      $+32, CX
-	SUBQ      $+8, DX
-	JMP       one
+	CMPQ DX, $+8; JLT one_end; VMOVUPS (CX), Y0; VCVTPS2PH $0x00, Y0, (AX); ADDQ $+16, AX; ADDQ $+32, CX; SUBQ $+8, DX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -52,15 +38,8 @@ TEXT ·bfloatToFloatAVX2(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 
 one:
-	CMPQ      DX, $+8
-	JLT       one_end
-	VPMOVZXWD (CX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (AX)
-	ADDQ      $+32, AX
-	ADDQ      $+16, CX
-	SUBQ      $+8, DX
-	JMP       one
+	CMPQ DX, $+8; JLT one_end; VPMOVZXWD (CX), Y0; VPSLLD $0x10, Y0, Y0; VMOVUPS Y0, (AX); ADDQ $+32, AX; ADDQ $+16, CX; SUBQ $+8, DX
+	JMP one
 
 one_end:
 	VZEROUPPER
@@ -74,24 +53,9 @@ TEXT ·floatToBfloatAVX2(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 
 one:
-	CMPQ      DX, $+8
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VPSRLD    $0x10, Y0, Y2
-	VANDPS    k00000001<>+0(SB), Y2, Y2
-	VPADDD    k00007fff<>+0(SB), Y0, Y1
-	VPADDD    Y2, Y1, Y1
-	VORPS     k00400000<>+0(SB), Y0, Y2
-	VCMPPS    $0x03, Y0, Y0, Y0
-	VBLENDVPS Y0, Y2, Y1, Y0
-	VPSRLD    $0x10, Y0, Y0
-	VPACKUSDW Y0, Y0, Y0
-	VPERMQ    $0x08, Y0, Y0
-	VMOVDQU   X0, (AX)
-	ADDQ      $+16, AX
-	ADDQ      $+32, CX
-	SUBQ      $+8, DX
-	JMP       one
+	CMPQ DX, $+8; JLT one_end; VMOVUPS (CX), Y0; VPSRLD $0x10, Y0, Y2; VANDPS k00000001<>+0(SB), Y2, Y2; VPADDD k00007fff<>+0(SB), Y0, Y1; VPADDD Y2, Y1, Y1; VORPS k00400000<>+0(SB), Y0, Y2
+	VCMPPS $0x03, Y0, Y0, Y0; VBLENDVPS Y0, Y2, Y1, Y0; VPSRLD $0x10, Y0, Y0; VPACKUSDW Y0, Y0, Y0; VPERMQ $0x08, Y0, Y0; VMOVDQU X0, (AX); ADDQ $+16, AX; ADDQ $+32, CX
+	SUBQ $+8, DX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -123,14 +87,7 @@ TEXT ·halfToFloatAVX512(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 
 one:
-	CMPQ      DX, $+16
-	JLT       one_end
-	VCVTPH2PS (CX), Z0
-	VMOVUPS   Z0, (AX)
-	ADDQ      $+64, AX
-	ADDQ      $+32, CX
-	SUBQ      $+16, DX
-	JMP       one
+	CMPQ DX, $+16; JLT one_end; VCVTPH2PS (CX), Z0; VMOVUPS Z0, (AX); ADDQ $+64, AX; ADDQ $+32, CX; SUBQ $+16, DX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -144,14 +101,7 @@ TEXT ·floatToHalfAVX512(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 
 one:
-	CMPQ      DX, $+16
-	JLT       one_end
-	VMOVUPS   (CX), Z0
-	VCVTPS2PH $0x00, Z0, (AX)
-	ADDQ      $+32, AX
-	ADDQ      $+64, CX
-	SUBQ      $+16, DX
-	JMP       one
+	CMPQ DX, $+16; JLT one_end; VMOVUPS (CX), Z0; VCVTPS2PH $0x00, Z0, (AX); ADDQ $+32, AX; ADDQ $+64, CX; SUBQ $+16, DX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -165,15 +115,8 @@ TEXT ·bfloatToFloatAVX512(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 
 one:
-	CMPQ      DX, $+16
-	JLT       one_end
-	VPMOVZXWD (CX), Z0
-	VPSLLD    $0x10, Z0, Z0
-	VMOVUPS   Z0, (AX)
-	ADDQ      $+64, AX
-	ADDQ      $+32, CX
-	SUBQ      $+16, DX
-	JMP       one
+	CMPQ DX, $+16; JLT one_end; VPMOVZXWD (CX), Z0; VPSLLD $0x10, Z0, Z0; VMOVUPS Z0, (AX); ADDQ $+64, AX; ADDQ $+32, CX; SUBQ $+16, DX
+	JMP one
 
 one_end:
 	VZEROUPPER
@@ -187,22 +130,8 @@ TEXT ·floatToBfloatAVX512(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 
 one:
-	CMPQ        DX, $+16
-	JLT         one_end
-	VMOVUPS     (CX), Z0
-	VPSRLD      $0x10, Z0, Z2
-	VANDPS.BCST k00000001<>+0(SB), Z2, Z2
-	VPADDD.BCST k00007fff<>+0(SB), Z0, Z1
-	VPADDD      Z2, Z1, Z1
-	VORPS.BCST  k00400000<>+0(SB), Z0, Z2
-	VCMPPS      $0x03, Z0, Z0, K1
-	VBLENDMPS   Z2, Z1, K1, Z3
-	VPSRLD      $0x10, Z3, Z3
-	VPMOVDW     Z3, (AX)
-	ADDQ        $+32, AX
-	ADDQ        $+64, CX
-	SUBQ        $+16, DX
-	JMP         one
+	CMPQ DX, $+16; JLT one_end; VMOVUPS (CX), Z0; VPSRLD $0x10, Z0, Z2; VANDPS.BCST k00000001<>+0(SB), Z2, Z2; VPADDD.BCST k00007fff<>+0(SB), Z0, Z1; VPADDD Z2, Z1, Z1; VORPS.BCST k00400000<>+0(SB), Z0, Z2
+	VCMPPS $0x03, Z0, Z0, K1; VBLENDMPS Z2, Z1, K1, Z3; VPSRLD $0x10, Z3, Z3; VPMOVDW Z3, (AX); ADDQ $+32, AX; ADDQ $+64, CX; SUBQ $+16, DX; JMP one
 
 one_end:
 	VZEROUPPER
