@@ -50,10 +50,26 @@ type depthConv struct {
 func newDepthConv(g *geometry) *depthConv {
 	c := &depthConv{geometry: g, b: g.t.Block()}
 	c.strips.g = g.depthGrid()
-	c.strips.g.plan(false)
+	if c.padsStrips() {
+		c.strips.pad(!g.s.OutBlocked && !g.s.Epilogue.Residual)
+	} else {
+		c.strips.g.plan(false)
+	}
 	c.strips.inBlocked, c.strips.outBlocked = g.s.InBlocked, g.s.OutBlocked
 	c.strips.plan(g.s.OutC)
 	return c
+}
+
+// padsStrips reports whether strips have their padding written out: those of plain images where that is not much. Weights must
+// be constant, since those that are not finite are refused: zeros of the padding are multiplied.
+func (c *depthConv) padsStrips() bool {
+	s := &c.s
+	span := func(d int) int { return (s.Kernel[d]-1)*s.Dilation[d] + 1 }
+	within := func(d int) bool {
+		return min(s.PadBegin[d], s.PadEnd[d]) >= 0 && max(s.PadBegin[d], s.PadEnd[d]) < span(d)
+	}
+	pads := max(s.PadBegin[1], s.PadBegin[2], s.PadEnd[1], s.PadEnd[2]) > 0
+	return pads && s.ConstW && !s.InBlocked && within(1) && within(2) && span(1)*((c.out[2]-1)*s.Stride[2]+span(2)) <= stripFloats/c.b
 }
 
 // packing lays the weights out as [block][tap][channel of the block], in one piece.

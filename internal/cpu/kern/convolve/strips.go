@@ -20,8 +20,12 @@ type strips struct {
 	cuts     int // strips of a block
 	inLen    int // floats of a strip's input, blocked
 	outLen   int // floats of a strip's output, blocked
+	spill    int // floats behind them that are written, too
 
 	inBlocked, outBlocked bool // the images
+
+	padded    bool   // strips have the padding written out: the grid is that of an image with it
+	src, left [2]int // rows and columns of the plain image, of padding before it
 }
 
 // stripFloats bounds the input of a strip: it should not fill the L2 cache.
@@ -38,7 +42,47 @@ func (s *strips) plan(channels int) {
 	s.rows = gemm.NewSplit(g.out[0], s.rows).Largest()
 	s.cuts = machine.CeilDiv(g.out[0], s.rows)
 	s.inLen = min(g.in[0], (s.rows-1)*g.stride[0]+span) * perRow
-	s.outLen = s.rows * g.out[1] * g.b
+	s.outLen = s.rows*g.out[1]*g.b + s.spill
+}
+
+// pad makes the grid one of an image with its padding, where every pixel has all taps, and a call computes all rows of a strip:
+// windows that are large beside the image have a rectangle of pixels for each place near the border. Rows are computed up to
+// as many pixels as calls take together if spills is set: the next row is written over what is too much.
+func (s *strips) pad(spills bool) {
+	g := &s.g
+	s.padded, s.src, s.left = true, g.in, g.pad
+	n := g.out
+	if more := -n[1] & 7; spills && (more < 4 || more == 5) {
+		n[1] += more & 3
+	}
+	for d := range g.in {
+		g.in[d] = (n[d]-1)*g.stride[d] + (g.kernel[d]-1)*g.dilation[d] + 1
+	}
+	g.pad = [2]int{}
+	g.plan(false)
+	g.cols[0].n = n[1]
+	s.spill = (n[1] - g.out[1]) * g.b
+}
+
+// loadPadded brings the rows of a strip into the blocked layout, with their padding.
+func (s *strips) loadPadded(t *simd.Table, p *strip, end int, x []float32) {
+	g := &s.g
+	line, inN, first := g.in[1]*g.b, s.src[0]*s.src[1], s.left[1]*g.b
+	past := first + min(s.src[1], g.in[1]-s.left[1])*g.b
+	for y := p.top; y < end; y++ {
+		row := p.in[(y-p.top)*line:][:line]
+		from := y - s.left[0]
+		if from < 0 || from >= s.src[0] {
+			clear(row)
+			continue
+		}
+		clear(row[:first])
+		clear(row[past:])
+		if p.have < g.b {
+			clear(row[first:past])
+		}
+		t.Transpose(&row[first], &x[p.plane*inN+from*s.src[1]], (past-first)/g.b, 4*g.b, 4*inN, p.have)
+	}
 }
 
 // tasks is the number of strips of a batch.
@@ -120,6 +164,10 @@ func (s *strips) loadAt(t *simd.Table, p strip, x, y []float32, buf *machine.Scr
 		return p
 	}
 	p.in = buf.Floats(s.inLen)
+	if s.padded {
+		s.loadPadded(t, &p, end, x)
+		return p
+	}
 	inN := g.in[0] * g.in[1]
 	from := p.plane*inN + p.top*g.in[1]
 	if n := (end - p.top) * g.in[1]; n > 0 {
