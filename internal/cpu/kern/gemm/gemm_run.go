@@ -169,12 +169,33 @@ func (r *gemmRun) Run(i, worker int) {
 		w.Stages(&g.s.Epilogue, g.s.Alpha, g.s.Beta, g.clamp, kb == 0, kb == blocks-1)
 		r.rowsOf(&w, bufA, a, kb)
 		r.colsOf(&w, bufB, b, kb)
+		r.nextOf(&w, kb)
 		_, kc := g.k.Part(kb)
 		w.Run(kc)
 	}
 	if g.after != simd.Identity {
 		w.Activate(g.after, &g.s.Epilogue, r.args.C[c:])
 	}
+}
+
+// nextOf points the sweep at the panel of a packed B that is read after one block of K, unless all panels of a tile are read for
+// each panel of A: few are in a cache, and the calls for one panel take as long as reading the next.
+func (r *gemmRun) nextOf(w *Sweep, kb int) {
+	g := r.g
+	w.Next = nil
+	if !g.s.ConstB || g.tileN > 1 && !g.loopRows || r.args.PackedB.Unit {
+		return
+	}
+	k0, kc := g.k.Part(kb)
+	q := w.Q0
+	if kb+1 == g.k.P {
+		k0, q = 0, w.Q1%g.nPanels
+		_, kc = g.k.Part(0)
+	} else {
+		k0 += kc
+		_, kc = g.k.Part(kb + 1)
+	}
+	w.Next = unsafe.Pointer(r.args.PackedB.At((k0*g.nPanels + q*kc) * g.t.Nr))
 }
 
 // packPiece packs the panels of one row of tiles for one block of K.

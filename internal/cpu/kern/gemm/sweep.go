@@ -27,6 +27,7 @@ type Sweep struct {
 	B     unsafe.Pointer // panel q0 of the block
 	BStep int            // bytes between panels of B
 	BLD   int            // bytes between the rows of a panel
+	Next  unsafe.Pointer // nil, or the panel of B that is read after the last one of the tile
 	Tail  unsafe.Pointer // the last, narrow panel, packed, where the others are read in place
 
 	C, Res  unsafe.Pointer // element (Row0, Col0) of the result, (0, 0) of the residual
@@ -90,6 +91,9 @@ func (w *Sweep) Run(kc int) {
 				row, h := w.Rows.Part(p)
 				w.panelA(row-row0, kc)
 				w.fetch(w.U.B, w.BStep, p-w.P0, q+1 < w.Q1)
+				if q+1 == w.Q1 {
+					w.fetchNext(w.P1-p, kc)
+				}
 				w.call(row, h, q)
 			}
 		}
@@ -101,6 +105,7 @@ func (w *Sweep) Run(kc int) {
 		for q := w.Q0; q < w.Q1; q++ {
 			w.panelB(q)
 			w.fetch(w.U.A, 4*kc*h, q-w.Q0, p+1 < w.P1)
+			w.fetchNext(w.P1-p, kc)
 			w.call(row, h, q)
 		}
 	}
@@ -160,6 +165,13 @@ func (w *Sweep) fetch(panel unsafe.Pointer, size, i int, more bool) {
 		return
 	}
 	w.U.Pre = w.U.A // in the cache already
+}
+
+// fetchNext has the micro-kernel prefetch a part of the next panel of B instead, in the last calls of a tile.
+func (w *Sweep) fetchNext(left, kc int) {
+	if parts := machine.CeilDiv(4*w.T.Nr, machine.LineBytes); w.Next != nil && left <= parts {
+		w.U.Pre = unsafe.Add(w.Next, (parts-left)*kc*machine.LineBytes)
+	}
 }
 
 // call runs the micro-kernel on h rows from row by panel q.
