@@ -7,7 +7,12 @@ package ssa
 //	plain     float32[N,30,7,7]
 //	blocked   float32[N,4,7,7,8|30]     B = 8; channels 30 and 31 are padding
 //
-// Elements of the padding are zero, whatever writes the tensor. Whether operators take such
+// Elements of the padding are zero, whatever writes the tensor. A block of all channels is the layout in which the channels
+// of a pixel lie side by side, that of images of bytes:
+//
+//	blocked   uint8[N,1,7,7,32|32]      B = 32
+//
+// Whether operators take such
 // operands is for package ops to say; parameters and results of graphs are plain.
 
 // Blocked returns a plain type of rank 3 or more in blocks of b channels; ok is false where

@@ -17,8 +17,8 @@ import (
 // the shapes of the plain layout, with a mark for those that lie in blocks.
 
 var blockedOps = []entry{
-	{domain: ops.Private, op: "ToBlocked", prepare: prepareToBlocked},
-	{domain: ops.Private, op: "FromBlocked", prepare: prepareFromBlocked},
+	{domain: ops.Private, op: "ToBlocked", prepare: prepareLayoutChange},
+	{domain: ops.Private, op: "FromBlocked", prepare: prepareLayoutChange},
 	{domain: ops.Private, op: "BlockedConv", prepare: prepareConv},
 	{domain: ops.Private, op: "BlockedFusedConv", prepare: prepareConv},
 	{domain: ops.Private, op: "BlockedMaxPool", prepare: blockedPool(convolve.PoolMax)},
@@ -29,6 +29,8 @@ var blockedOps = []entry{
 	{domain: ops.Private, op: "BlockedResize", prepare: prepareResize, empties: true},
 	{domain: ops.Private, op: "BlockedMul", prepare: blockedPerChannel(false)},
 	{domain: ops.Private, op: "BlockedAdd", prepare: blockedPerChannel(true)},
+	{domain: ops.Private, op: "BlockedQLinearConv", prepare: prepareQLinearConv},
+	{domain: ops.Private, op: "BlockedQLinearAdd", prepare: prepareQLinearAdd},
 }
 
 // seePlain gives blocked operands and results the shapes of the plain layout; false if the
@@ -40,7 +42,11 @@ func (p *prep) seePlain() bool {
 			if !o.present || !o.value.Type.IsBlocked() {
 				continue
 			}
-			if o.value.Type.Block() != convolve.Block() {
+			if isByte(o.dt) {
+				if o.value.Type.Block() != o.value.Type.Channels || o.value.Type.Channels%4 != 0 || !convolve.HasPixels() {
+					return false
+				}
+			} else if o.value.Type.Block() != convolve.Block() {
 				return false
 			}
 			o.shape, _ = o.value.Type.Plain().Static()
@@ -65,27 +71,33 @@ func (p *prep) seeStored() {
 // layoutChange is a conversion between the layouts.
 type layoutChange struct {
 	n, channels, spatial, threads int
-	f                             func(dst, src []float32, n, channels, spatial, threads int)
+	bytes, back                   bool
+	ws                            int
 }
 
-func newLayoutChange(p *prep, shape []int, f func(dst, src []float32, n, channels, spatial, threads int)) (ops.Kernel, error) {
-	if !p.allF32() || len(shape) < 3 {
+func prepareLayoutChange(p *prep) (ops.Kernel, error) {
+	shape, bytes := p.in[0].shape, isByte(p.in[0].dt)
+	if !bytes && !p.allF32() || len(shape) < 3 {
 		return nil, nil
 	}
-	return &layoutChange{shape[0], shape[1], sizeOf(shape[2:]), p.threads, f}, nil
-}
-
-func prepareToBlocked(p *prep) (ops.Kernel, error) {
-	return newLayoutChange(p, p.in[0].shape, convolve.ToBlocked)
-}
-
-func prepareFromBlocked(p *prep) (ops.Kernel, error) {
-	return newLayoutChange(p, p.out[0].shape, convolve.FromBlocked)
+	k := &layoutChange{n: shape[0], channels: shape[1], spatial: sizeOf(shape[2:]), threads: p.threads, bytes: bytes, back: p.in[0].blocked}
+	if bytes {
+		k.ws = p.workspace(convolve.ChangePixelsWorkspace(p.threads))
+	}
+	return k, nil
 }
 
 // Run converts.
 func (k *layoutChange) Run(c *ops.Call) error {
-	k.f(f32(c.Out[0]), f32(c.In[0]), k.n, k.channels, k.spatial, min(k.threads, c.Threads))
+	threads := min(k.threads, c.Threads)
+	switch {
+	case k.bytes:
+		convolve.ChangePixels(arrayOf(c.Out[0]).Data, arrayOf(c.In[0]).Data, k.n, k.channels, k.spatial, k.back, c.Scratch[k.ws:], threads)
+	case k.back:
+		convolve.FromBlocked(f32(c.Out[0]), f32(c.In[0]), k.n, k.channels, k.spatial, threads)
+	default:
+		convolve.ToBlocked(f32(c.Out[0]), f32(c.In[0]), k.n, k.channels, k.spatial, threads)
+	}
 	return nil
 }
 
@@ -347,10 +359,18 @@ func (l *Layouts) Attends(n *ssa.Node) (workspace int64, ok bool) {
 	return p.scratch, k != nil && err == nil
 }
 
-// Conv is the cost of a Conv or FusedConv of static types, if its image or its result is
+// Conv is the cost of a Conv, FusedConv or QLinearConv of static types, if its image or its result is
 // blocked; ok is false if the kernels do not compute it so.
 func (l *Layouts) Conv(n *ssa.Node, in, out bool) (cost float64, ok bool) {
 	p, ok := newPrep(n, 1)
+	if ok && n.Op == "QLinearConv" {
+		p.ctx, p.in[0].blocked, p.out[0].blocked = context.Background(), in, out
+		s, _, zeros, err := p.intConvSpec(3, 2, 5, true)
+		if s == nil || err != nil || p.resultsAreEmpty() || p.hasEmptyOperand() {
+			return 0, false
+		}
+		return convolve.EstimateIntConv(*s, zeros)
+	}
 	if !ok || !p.allF32() || p.resultsAreEmpty() || p.hasEmptyOperand() {
 		return 0, false
 	}

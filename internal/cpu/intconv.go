@@ -27,28 +27,12 @@ type intConv struct {
 // newIntConv prepares the sums over operand 0 and the weights, operand w; nil if
 // there is no code for their types or shapes, or the weights are no constants.
 func (p *prep) newIntConv(w, zx, zw, bias int, quantized bool) (*intConv, error) {
-	xs, ws, out := p.in[0], p.in[w], p.out[0]
-	if !isByte(xs.dt) || !isByte(ws.dt) || len(xs.shape) < 3 || len(ws.shape) != len(xs.shape) ||
-		!p.isConst(w) || p.has(zw) && (!p.isConst(zw) || p.in[zw].dt != ws.dt || !vector(p.in[zw].shape)) ||
-		p.has(zx) && (p.in[zx].n != 1 || p.in[zx].dt != xs.dt) {
-		return nil, nil
+	s, size, zeros, err := p.intConvSpec(w, zx, zw, quantized)
+	if s == nil || err != nil {
+		return nil, err
 	}
-	win, ok := p.windowOf(ws.shape[2:], xs.shape[2:], out.shape[2:])
-	if !ok {
-		return nil, nil
-	}
-	win = win.squeezed()
-	s := convolve.IntConvSpec{ConvSpec: p.windowSpec(win, xs.shape, ws.shape),
-		XSigned: xs.dt == ndarray.Int8, WSigned: ws.dt == ndarray.Int8, Quantized: quantized}
-	var zeros []int32
 	taken := arrangement{signed: s.WSigned}
 	if p.has(zw) {
-		z, err := p.constant(zw)
-		if err != nil {
-			return nil, err
-		}
-		zeros = make([]int32, z.Len())
-		widen(zeros, z)
 		if taken.zeros, err = p.in[zw].value.Const.Identity(p.memory()); err != nil {
 			return nil, err
 		}
@@ -57,11 +41,10 @@ func (p *prep) newIntConv(w, zx, zw, bias int, quantized bool) (*intConv, error)
 	if err := p.table(tapLists, s.Bytes()); err != nil {
 		return nil, err
 	}
-	var err error
-	if k.c, err = convolve.NewIntConv(s, zeros); err != nil {
+	if k.c, err = convolve.NewIntConv(*s, zeros); err != nil {
 		return nil, err
 	}
-	if k.c.Out() != win.out {
+	if k.c.Out() != size {
 		return nil, nil
 	}
 	k.planned = planned(k.c.Plan())
@@ -77,6 +60,33 @@ func (p *prep) newIntConv(w, zx, zw, bias int, quantized bool) (*intConv, error)
 	}
 	k.ws = p.workspace(k.c.Workspace(p.threads))
 	return k, nil
+}
+
+// intConvSpec describes the sums, the extents of the result and the zero points of the weights; nil as newIntConv.
+func (p *prep) intConvSpec(w, zx, zw int, quantized bool) (s *convolve.IntConvSpec, size [3]int, zeros []int32, err error) {
+	xs, ws, out := p.in[0], p.in[w], p.out[0]
+	if !isByte(xs.dt) || !isByte(ws.dt) || len(xs.shape) < 3 || len(ws.shape) != len(xs.shape) ||
+		!p.isConst(w) || p.has(zw) && (!p.isConst(zw) || p.in[zw].dt != ws.dt || !vector(p.in[zw].shape)) ||
+		p.has(zx) && (p.in[zx].n != 1 || p.in[zx].dt != xs.dt) {
+		return nil, size, nil, nil
+	}
+	win, ok := p.windowOf(ws.shape[2:], xs.shape[2:], out.shape[2:])
+	if !ok {
+		return nil, size, nil, nil
+	}
+	win = win.squeezed()
+	s = &convolve.IntConvSpec{ConvSpec: p.windowSpec(win, xs.shape, ws.shape), XSigned: xs.dt == ndarray.Int8, WSigned: ws.dt == ndarray.Int8,
+		Quantized: quantized, InPixels: xs.blocked, OutPixels: out.blocked}
+	if !p.has(zw) {
+		return s, win.out, nil, nil
+	}
+	z, err := p.constant(zw)
+	if err != nil {
+		return nil, size, nil, err
+	}
+	zeros = make([]int32, z.Len())
+	widen(zeros, z)
+	return s, win.out, zeros, nil
 }
 
 // run writes the sums to where the arguments say.

@@ -211,9 +211,9 @@ func (k *qLinearMatMul) tile(c *ops.Call, i, _ int) {
 		vec.Requantize(out.Data[lo:hi], acc[lo:hi], signed, as*bs[0]/ys, zero)
 		return
 	}
-	lo, hi := bounds[uint8]()
+	lo, hi := int32(0), int32(255)
 	if signed {
-		lo, hi = bounds[int8]()
+		lo, hi = -128, 127
 	}
 	for r := r0; r < r1; r++ {
 		row := out.Data[r*k.cols : (r+1)*k.cols]

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -17,9 +18,6 @@ var quantOps = []entry{
 	{op: "DequantizeLinear", prepare: prepareDequantize},
 	{op: "DynamicQuantizeLinear", prepare: prepareDynamicQuantize},
 }
-
-// small is what quantized elements are.
-type small interface{ int8 | uint8 | int16 | uint16 }
 
 // rounder is 1.5·2²³: adding and subtracting it rounds a float32 below 2²² to the
 // nearest integer, halves to even.
@@ -41,36 +39,30 @@ func rounded(v float32) int32 {
 	return int32(r - rounder)
 }
 
-// bounds returns the range of a quantized type.
-func bounds[T small]() (lo, hi int32) {
-	var z T
-	switch any(z).(type) {
-	case int8:
-		return math.MinInt8, math.MaxInt8
-	case uint8:
-		return 0, math.MaxUint8
-	case int16:
-		return math.MinInt16, math.MaxInt16
-	}
-	return 0, math.MaxUint16
-}
-
 // quantizeRow is dst = saturate(round(src / scale) + zero), NaN as zero. Rows of bytes
 // without a NaN go through the vector kernel, which takes NaN for the largest number.
-func quantizeRow[T small](dst []T, src []float32, scale float32, zero int32) {
+func quantizeRow(dst []byte, src []float32, signed bool, scale float32, zero int32) {
 	if top := vec.MaxOf(src); top == top {
-		switch d := any(dst).(type) {
-		case []uint8:
-			vec.Quantize(d, src, false, scale, zero)
-			return
-		case []int8:
-			vec.Quantize(ndarray.Bytes(d), src, true, scale, zero)
-			return
-		}
+		vec.Quantize(dst, src, signed, scale, zero)
+		return
 	}
-	lo, hi := bounds[T]()
+	shift := zero
+	if signed {
+		shift += 128
+	}
 	for i, x := range src {
-		dst[i] = T(min(max(rounded(x/scale)+zero, lo), hi))
+		dst[i] = byte(min(max(rounded(x/scale)+shift, 0), math.MaxUint8) + zero - shift)
+	}
+}
+
+// quantizeWide is the same to 16 bits.
+func quantizeWide(dst []uint16, src []float32, signed bool, scale float32, zero int32) {
+	shift := zero
+	if signed {
+		shift += 1 << 15
+	}
+	for i, x := range src {
+		dst[i] = uint16(min(max(rounded(x/scale)+shift, 0), math.MaxUint16) + zero - shift)
 	}
 }
 
@@ -106,28 +98,27 @@ func (p *prep) granularity() (g granularity, ok bool) {
 	return g, true
 }
 
-// scaledRows is QuantizeLinear or DequantizeLinear from elements of type X to ones of
-// type Y, with zero points of the integer type Z.
-type scaledRows[Y, X ndarray.Elem, Z small | int32] struct {
+// scaledRows is QuantizeLinear or DequantizeLinear.
+type scaledRows struct {
 	granularity
 	zero bool
-	row  func(dst []Y, src []X, scale float32, zero int32)
+	row  func(dst, src *ndarray.Array, at, n int, scale float32, zero int32)
 }
 
-func (k *scaledRows[Y, X, Z]) tile(c *ops.Call, i, _ int) {
-	dst, src, scale := elems[Y](c.Out[0]), elems[X](c.In[0]), f32(c.In[1])
+func (k *scaledRows) tile(c *ops.Call, i, _ int) {
+	dst, src, scale := arrayOf(c.Out[0]), arrayOf(c.In[0]), f32(c.In[1])
 	r0, r1, lo, hi := k.cut.tile(i)
 	for r := r0; r < r1; r++ {
 		zero := int32(0)
 		if k.zero {
-			zero = int32(elems[Z](c.In[2])[r%k.dim])
+			zero = int32(arrayOf(c.In[2]).Int(r % k.dim))
 		}
-		k.row(dst[r*k.inner+lo:r*k.inner+hi], src[r*k.inner+lo:r*k.inner+hi], scale[r%k.dim], zero)
+		k.row(dst, src, r*k.inner+lo, hi-lo, scale[r%k.dim], zero)
 	}
 }
 
 // Choice says how it is computed.
-func (k *scaledRows[Y, X, Z]) Choice() backend.Choice {
+func (k *scaledRows) Choice() backend.Choice {
 	return backend.Choice{Algorithm: "vectors over rows of one scale"}
 }
 
@@ -139,20 +130,24 @@ func prepareQuantize(p *prep) (ops.Kernel, error) {
 		return nil, nil
 	}
 	switch out.dt {
-	case ndarray.Uint8:
-		return quantizeTo[uint8](p, g), nil
-	case ndarray.Int8:
-		return quantizeTo[int8](p, g), nil
-	case ndarray.Uint16:
-		return quantizeTo[uint16](p, g), nil
-	case ndarray.Int16:
-		return quantizeTo[int16](p, g), nil
+	case ndarray.Uint8, ndarray.Int8, ndarray.Uint16, ndarray.Int16:
+		return allTiles(g.tiles, &scaledRows{g, p.has(2), quantizeElems}), nil
 	}
 	return nil, nil
 }
 
-func quantizeTo[T small](p *prep, g granularity) ops.Kernel {
-	return allTiles(g.tiles, &scaledRows[T, float32, T]{g, p.has(2), quantizeRow[T]})
+// quantizeElems quantizes n elements from one on.
+func quantizeElems(dst, src *ndarray.Array, at, n int, scale float32, zero int32) {
+	x := ndarray.Slice[float32](src)[at:][:n]
+	switch dst.DType {
+	case ndarray.Uint8, ndarray.Int8:
+		quantizeRow(dst.Data[at:][:n], x, dst.DType == ndarray.Int8, scale, zero)
+	case ndarray.Uint16:
+		quantizeWide(ndarray.Slice[uint16](dst)[at:], x, false, scale, zero)
+	default:
+		y := ndarray.Slice[int16](dst)[at:][:n]
+		quantizeWide(unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(y))), n), x, true, scale, zero)
+	}
 }
 
 func prepareDequantize(p *prep) (ops.Kernel, error) {
@@ -162,36 +157,32 @@ func prepareDequantize(p *prep) (ops.Kernel, error) {
 		return nil, nil
 	}
 	switch x.dt {
-	case ndarray.Uint8, ndarray.Uint4, ndarray.Uint2:
-		return dequantizeFrom[uint8](p, g), nil
-	case ndarray.Int8, ndarray.Int4, ndarray.Int2:
-		return dequantizeFrom[int8](p, g), nil
-	case ndarray.Uint16:
-		return dequantizeFrom[uint16](p, g), nil
-	case ndarray.Int16:
-		return dequantizeFrom[int16](p, g), nil
-	case ndarray.Int32:
-		return dequantizeFrom[int32](p, g), nil
+	case ndarray.Uint8, ndarray.Uint4, ndarray.Uint2, ndarray.Int8, ndarray.Int4, ndarray.Int2, ndarray.Uint16, ndarray.Int16, ndarray.Int32:
+		return allTiles(g.tiles, &scaledRows{g, p.has(2), dequantizeElems}), nil
 	}
 	return nil, nil
 }
 
-func dequantizeFrom[T small | int32](p *prep, g granularity) ops.Kernel {
-	return allTiles(g.tiles, &scaledRows[float32, T, T]{g, p.has(2), dequantizeRow[T]})
-}
-
-// dequantizeRow is dst = (src − zero)·scale.
-func dequantizeRow[T small | int32](dst []float32, src []T, scale float32, zero int32) {
-	switch s := any(src).(type) {
-	case []uint8:
-		vec.Dequantize(dst, s, false, scale, zero)
-		return
-	case []int8:
-		vec.Dequantize(dst, ndarray.Bytes(s), true, scale, zero)
+// dequantizeElems is dst = (src − zero)·scale for n elements from one on.
+func dequantizeElems(dst, src *ndarray.Array, at, n int, scale float32, zero int32) {
+	y := ndarray.Slice[float32](dst)[at:][:n]
+	if src.DType.Size() == 1 {
+		vec.Dequantize(y, src.Data[at:][:n], src.DType.IsSigned(), scale, zero)
 		return
 	}
-	for j, v := range src {
-		dst[j] = float32(int64(v)-int64(zero)) * scale
+	switch src.DType {
+	case ndarray.Uint16:
+		dequantizeWide(y, ndarray.Slice[uint16](src)[at:], scale, zero)
+	case ndarray.Int16:
+		dequantizeWide(y, ndarray.Slice[int16](src)[at:], scale, zero)
+	default:
+		dequantizeWide(y, ndarray.Slice[int32](src)[at:], scale, zero)
+	}
+}
+
+func dequantizeWide[T uint16 | int16 | int32](dst []float32, src []T, scale float32, zero int32) {
+	for j := range dst {
+		dst[j] = float32(int64(src[j])-int64(zero)) * scale
 	}
 }
 
@@ -233,7 +224,7 @@ func (k *dynamicQuantize) Choice() backend.Choice {
 
 func (k *dynamicQuantize) tile(c *ops.Call, i, _ int) {
 	_, _, lo, hi := k.cut.tile(i)
-	quantizeRow(arrayOf(c.Out[0]).Data[lo:hi], f32(c.In[0])[lo:hi], f32(c.Out[1])[0], int32(arrayOf(c.Out[2]).Data[0]))
+	quantizeRow(arrayOf(c.Out[0]).Data[lo:hi], f32(c.In[0])[lo:hi], false, f32(c.Out[1])[0], int32(arrayOf(c.Out[2]).Data[0]))
 }
 
 // rangeTiles is the first pass of a dynamicQuantize.

@@ -46,6 +46,14 @@ func newProblem(ctx context.Context, g *ssa.Graph, c Costs, force bool) (*proble
 	return p, nil
 }
 
+// blockOf is the channels of a block of an image.
+func (p *problem) blockOf(v *ssa.Value) int {
+	if isByte(v) {
+		return channels(v)
+	}
+	return p.block
+}
+
 // variable makes a variable.
 func (p *problem) variable() int { return p.flow.vertex() }
 

@@ -129,7 +129,7 @@ func (r *rewriter) internal(n *ssa.Node, role *role) error {
 	}
 	attrs, out := slices.Clone(n.Attrs), r.isBlocked(role.out)
 	if out {
-		attrs = append(attrs, ssa.IntAttr("block", int64(r.block)))
+		attrs = append(attrs, ssa.IntAttr("block", int64(r.blockOf(n.Out[0]))))
 	}
 	return r.replace(n, ops.Private, role.op, in, attrs, out)
 }
@@ -151,7 +151,7 @@ func (r *rewriter) replace(n *ssa.Node, domain, op string, in []*ssa.Value, attr
 		return nil
 	}
 	r.lies[n.Out[0]] = y
-	if t, ok := n.Out[0].Type.Blocked(r.block); ok {
+	if t, ok := n.Out[0].Type.Blocked(r.blockOf(n.Out[0])); ok {
 		y.Type, _ = y.Type.Refine(t)
 	}
 	return nil
@@ -178,7 +178,7 @@ func (r *rewriter) blockedOf(v *ssa.Value) (*ssa.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.add(ops.Private, "ToBlocked", []*ssa.Value{x}, []ssa.Attr{ssa.IntAttr("block", int64(r.block))}, "", v)
+	m, err := r.add(ops.Private, "ToBlocked", []*ssa.Value{x}, []ssa.Attr{ssa.IntAttr("block", int64(r.blockOf(v)))}, "", v)
 	r.inBlock[v] = m.Out[0]
 	return m.Out[0], err
 }

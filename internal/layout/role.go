@@ -19,19 +19,24 @@ type role struct {
 	out int // variable of the result, 0 if it is always plain
 
 	isConv  bool
-	residue bool // operand 3 of a convolution is a residual, which lies like the result
+	residue bool // operand 3 is a residual, which lies like the result
 }
 
 // nominal is what open dimensions count as.
 const nominal = 48
 
-// isImage reports a float32 tensor of one or two spatial dimensions with known channels.
+// isImage reports a tensor of float32, or of bytes in whole words, of one or two spatial dimensions with known channels.
 func isImage(v *ssa.Value) bool {
-	if v == nil || v.Type.Kind != ssa.KindTensor || v.Type.DType != ndarray.Float32 || v.Type.Rank() < 3 || v.Type.Rank() > 4 {
+	if v == nil || v.Type.Kind != ssa.KindTensor || v.Type.DType != ndarray.Float32 && !isByte(v) || v.Type.Rank() < 3 || v.Type.Rank() > 4 {
 		return false
 	}
 	c, ok := v.Type.Shape[1].Const()
-	return ok && c > 0 && !v.Type.IsBlocked() && hasOrdinarySize(v)
+	return ok && c > 0 && (c%4 == 0 || !isByte(v)) && !v.Type.IsBlocked() && hasOrdinarySize(v)
+}
+
+// isByte reports a tensor of 8-bit integers, whose blocks have all channels.
+func isByte(v *ssa.Value) bool {
+	return v.Type.DType == ndarray.Uint8 || v.Type.DType == ndarray.Int8
 }
 
 // mostPixels bounds the images that layouts are chosen for. Kernels are prepared to ask what they can do, which takes
@@ -116,7 +121,16 @@ func nominalNode(n *ssa.Node) (*ssa.Node, bool) {
 // roleOf finds the role of a node, nil if it has none.
 func (p *problem) roleOf(n *ssa.Node) *role {
 	o := ops.Of(n)
-	if o == nil || len(n.Bodies) > 0 || len(n.In) == 0 || len(n.Out) != 1 || !isImage(n.Out[0]) || !isImage(n.In[0]) && !p.isFactor(n, 0) {
+	if o == nil || len(n.Bodies) > 0 || len(n.In) == 0 || len(n.Out) != 1 {
+		return nil
+	}
+	switch (ops.Key{Domain: o.Domain, Name: o.Name}) {
+	case ops.Key{Name: "QLinearConv"}:
+		return p.quantizedConv(n)
+	case ops.Key{Domain: "com.microsoft", Name: "QLinearAdd"}:
+		return p.quantizedSum(n)
+	}
+	if !isImage(n.Out[0]) || isByte(n.Out[0]) || !isImage(n.In[0]) && !p.isFactor(n, 0) {
 		return nil
 	}
 	switch (ops.Key{Domain: o.Domain, Name: o.Name}) {
@@ -162,6 +176,40 @@ func (p *problem) conv(n *ssa.Node) *role {
 	return r
 }
 
+// quantizedConv is the role of a convolution of bytes. An image of a few channels is plain.
+func (p *problem) quantizedConv(n *ssa.Node) *role {
+	m, ok := nominalNode(n)
+	if !ok {
+		return nil
+	}
+	plain, ok := p.costs.Conv(m, false, false)
+	if !ok {
+		return nil
+	}
+	r := &role{op: "BlockedQLinearConv", isConv: true}
+	p.total += plain
+	if cost, ok := p.costs.Conv(m, true, false); ok && isImage(n.In[0]) {
+		r.images, r.in = []int{0}, p.variable()
+		p.charge(r.in, cost-plain)
+	}
+	if cost, ok := p.costs.Conv(m, false, true); ok && isImage(n.Out[0]) {
+		r.out = p.variable()
+		p.charge(r.out, cost-plain)
+	}
+	return r
+}
+
+// quantizedSum is the role of a sum of quantized images of one shape.
+func (p *problem) quantizedSum(n *ssa.Node) *role {
+	y := n.Out[0]
+	if !isImage(y) || !sameShape(n.In[0].Type, y.Type) || !sameShape(n.In[3].Type, y.Type) {
+		return nil
+	}
+	r := p.keeper(n, "BlockedQLinearAdd", []int{0}, 0)
+	r.residue = true
+	return r
+}
+
 // convCosts are the costs of a convolution by the layouts of its image and its result. Neighbours are often alike.
 func (p *problem) convCosts(n *ssa.Node) (cost [2][2]float64, ok bool) {
 	if p.last.node != nil && costAlike(p.last.node, n) {
@@ -191,7 +239,7 @@ func (p *problem) keeper(n *ssa.Node, op string, images []int, cost float64) *ro
 	v := p.variable()
 	real := float64(channels(n.Out[0]))
 	if e, ok := elements(n.Out[0]); ok {
-		b := float64(p.block)
+		b := float64(p.blockOf(n.Out[0]))
 		padded := float64(int((real+b-1)/b)) * b
 		cost += e * (padded/real - 1) * p.costs.Change()
 	}

@@ -49,43 +49,53 @@ func blockedType(n *ssa.Node, t ssa.Type) ssa.Type {
 		return t
 	}
 	out, ok := t.Blocked(b)
-	if !ok || t.DType != ndarray.Float32 {
+	if !ok || t.DType != ndarray.Float32 && !(isByte(t.DType) && b == out.Channels) {
 		kit.Failf("a tensor of type %s can not be in blocks of %d channels", t, b)
 	}
 	return out
 }
 
+// isByte reports 8-bit integers, of which blocks have all channels.
+func isByte(dt ndarray.DType) bool { return dt == ndarray.Uint8 || dt == ndarray.Int8 }
+
 // toBlocked copies a plain array into blocks.
 func toBlocked(c *ops.Call, x *ndarray.Array, b int) *ndarray.Array {
-	if x.DType != ndarray.Float32 || x.Rank() < 3 || x.Shape[1] < 1 || b < 1 {
+	if x.DType != ndarray.Float32 && !isByte(x.DType) || x.Rank() < 3 || x.Shape[1] < 1 || b < 1 {
 		kit.Failf("%s can not be in blocks of %d channels", x, b)
 	}
 	channels, pixels := x.Shape[1], kit.SizeOf(x.Shape[2:])
 	blocks := (channels + b - 1) / b
 	shape := append([]int{x.Shape[0], blocks}, x.Shape[2:]...)
 	y := kit.Try(ndarray.NewIn(c.Memory, x.DType, append(shape, b)...))
-	src, dst := ndarray.Slice[float32](x), ndarray.Slice[float32](y)
-	clear(dst)
-	for i, v := range src {
-		n, ch, p := i/pixels/channels, i/pixels%channels, i%pixels
-		dst[((n*blocks+ch/b)*pixels+p)*b+ch%b] = v
-	}
+	clear(y.Data)
+	exchange(y, x, func(i int) (to, from int) { return blockedAt(i, channels, pixels, b), i })
 	return y
 }
 
 // fromBlocked copies a blocked array of so many channels into the plain layout.
 func fromBlocked(c *ops.Call, x *ndarray.Array, channels int) *ndarray.Array {
 	last := x.Rank() - 1
-	if x.DType != ndarray.Float32 || last < 3 || channels < 1 || channels > x.Shape[1]*x.Shape[last] {
+	if x.DType != ndarray.Float32 && !isByte(x.DType) || last < 3 || channels < 1 || channels > x.Shape[1]*x.Shape[last] {
 		kit.Failf("%s is no image of %d channels in blocks", x, channels)
 	}
 	b, pixels := x.Shape[last], kit.SizeOf(x.Shape[2:last])
 	shape := append([]int{x.Shape[0], channels}, x.Shape[2:last]...)
 	y := kit.Try(ndarray.NewIn(c.Memory, x.DType, shape...))
-	src, dst := ndarray.Slice[float32](x), ndarray.Slice[float32](y)
-	for i := range dst {
-		n, ch, p := i/pixels/channels, i/pixels%channels, i%pixels
-		dst[i] = src[((n*x.Shape[1]+ch/b)*pixels+p)*b+ch%b]
-	}
+	exchange(y, x, func(i int) (to, from int) { return i, blockedAt(i, channels, pixels, b) })
 	return y
+}
+
+// exchange copies the elements of a plain image to or from blocks; at says where element i of the plain one lies.
+func exchange(dst, src *ndarray.Array, at func(i int) (to, from int)) {
+	size := dst.DType.Size()
+	for i := range min(dst.Len(), src.Len()) {
+		to, from := at(i)
+		copy(dst.Data[to*size:][:size], src.Data[from*size:][:size])
+	}
+}
+
+// blockedAt is where element i of a plain image lies in blocks of b channels.
+func blockedAt(i, channels, pixels, b int) int {
+	n, ch, p := i/pixels/channels, i/pixels%channels, i%pixels
+	return ((n*((channels+b-1)/b)+ch/b)*pixels+p)*b + ch%b
 }

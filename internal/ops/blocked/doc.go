@@ -8,6 +8,7 @@
 //	BlockedMaxPool, BlockedAveragePool, BlockedGlobalAveragePool, BlockedGlobalMaxPool
 //	BlockedBatchNormalization, BlockedResize
 //	BlockedMul, BlockedAdd      of an image and a plain [N, C, 1, 1] or [C, 1, 1]
+//	BlockedQLinearConv, BlockedQLinearAdd      of bytes, with all channels in one block
 //
 // All but the conversions are an operator over images that are blocked, and mean what that
 // operator means over the same images in the plain layout: its rule infers their types, its

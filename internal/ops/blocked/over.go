@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/nn"
+	"github.com/berth-onnx/berth/internal/ops/quant"
 	"github.com/berth-onnx/berth/internal/ops/vision"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -35,10 +36,12 @@ var (
 	Resize             = over(&vision.Resize, nil)
 	Mul                = over(&elementwise.Mul, kit.InPlaceFirst)
 	Add                = over(&elementwise.Add, kit.InPlaceFirst)
+	QLinearConv        = over(&quant.QLinearConv, nil)
+	QLinearAdd         = over(&contrib.QLinearAdd, contrib.QLinearAdd.Facts.InPlace)
 )
 
 // Ops are the operators of this package.
-var Ops = []*ops.Op{&ToBlocked, &FromBlocked, &Conv, &FusedConv, &MaxPool, &AveragePool, &GlobalAveragePool, &GlobalMaxPool, &BatchNormalization, &Resize, &Mul, &Add}
+var Ops = []*ops.Op{&ToBlocked, &FromBlocked, &Conv, &FusedConv, &MaxPool, &AveragePool, &GlobalAveragePool, &GlobalMaxPool, &BatchNormalization, &Resize, &Mul, &Add, &QLinearConv, &QLinearAdd}
 
 func init() { ops.Register(Ops...) }
 

@@ -63,7 +63,6 @@ func emitInt8(g *gen) {
 		g.quantize()
 	})
 	g.interleave()
-	emitByteTaps(g)
 	emitBytePixels(g)
 	emitBytePlane(g)
 }
@@ -181,17 +180,11 @@ func (g *gen) quantize() {
 // quantFours emits requantizations of rows, 64 sums at a time, and sums of quantized numbers: saturation
 // while packing takes the place of a clamp and of the conversion of each vector to bytes.
 func (g *gen) quantFours() {
+	g.requantRows()
 	for _, signed := range []bool{false, true} {
-		name, narrow := "U8", g.VPACKUSWB
+		name, narrow, ext := "U8", g.VPACKUSWB, g.VPMOVZXBD
 		if signed {
-			name, narrow = "S8", g.VPACKSSWB
-		}
-		g.requantRows(name, narrow)
-		g.requantColumns(name, narrow)
-
-		ext := g.VPMOVZXBD
-		if signed {
-			ext = g.VPMOVSXBD
+			name, narrow, ext = "S8", g.VPACKSSWB, g.VPMOVSXBD
 		}
 		g.fn("addFours"+name, "(dst, a, b *byte, n int, fa, fb, start, most float32)",
 			"is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.")
@@ -232,11 +225,11 @@ func (g *gen) inOrder(v, order vec, dst gp) {
 }
 
 // requantRows emits a requantization of rows with a factor each.
-func (g *gen) requantRows(name string, narrow func(...operand.Op)) {
-	g.fn("requantRows"+name, "(dst *byte, src *int32, rows, n, dstRow, srcRow int, factors *float32, least, most float32, zero, zeros int32)",
-		"is saturate(round(min(src·factor, most)) + zero) for rows of n elements, dstRow and srcRow bytes apart; zeros is zero twice, in 16 bits each.")
+func (g *gen) requantRows() {
+	g.fn("requantRows", "(dst *byte, src *int32, rows, n, dstRow, srcRow int, factors *float32, least, most float32, zero, zeros int32, flip uint32)",
+		"is saturate(round(min(src·factor, most)) + zero) with flip added by exclusive or, for rows of n elements, dstRow and srcRow bytes apart; zero is that of the signed bytes, zeros the same twice, in 16 bits each.")
 	dstRow, srcRow, factors, rows := g.arg("dst"), g.arg("src"), g.arg("factors"), g.arg("rows")
-	least, most, zero, zeros := g.argVec("least"), g.argVec("most"), g.argVec("zero"), g.argVec("zeros")
+	least, most, zero, zeros, flip := g.argVec("least"), g.argVec("most"), g.argVec("zero"), g.argVec("zeros"), g.argVec("flip")
 	order := g.quarters()
 	g.loop("row", rows, 1, func() {
 		dst, src, n := g.GP64(), g.GP64(), g.arg("n")
@@ -249,7 +242,9 @@ func (g *gen) requantRows(name string, narrow func(...operand.Op)) {
 				v[i] = g.to(g.VCVTDQ2PS, at(src, i*g.bytes()))
 				g.mul(v[i], v[i], scale)
 			}
-			g.inOrder(g.narrowFour(v, most, &zeros, narrow), order, dst)
+			y := g.narrowFour(v, most, &zeros, g.VPACKSSWB)
+			g.VPXORD(flip, y, y)
+			g.inOrder(y, order, dst)
 			g.advance(4*g.bytes(), src)
 			g.advance(64, dst)
 		})
@@ -261,6 +256,7 @@ func (g *gen) requantRows(name string, narrow func(...operand.Op)) {
 			g.max(v, v, least)
 			g.VCVTPS2DQ(v, v)
 			g.addi(v, v, zero)
+			g.VPXORD(flip, v, v)
 			if m == nil {
 				g.VPMOVDB(v, at(dst, 0))
 			} else {
@@ -278,34 +274,6 @@ func (g *gen) requantRows(name string, narrow func(...operand.Op)) {
 		g.ADDQ(by, dstRow)
 		by = g.arg("srcRow")
 		g.ADDQ(by, srcRow)
-	})
-	g.ret()
-}
-
-// requantColumns emits a requantization of rows of two vectors, with a factor for each column.
-func (g *gen) requantColumns(name string, narrow func(...operand.Op)) {
-	g.fn("requantColumns"+name, "(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)",
-		"is saturate(round(min(src·factor, most)) + zero) for rows by fours, the bytes of a column in a word; zeros is zero twice, in 16 bits each.")
-	dst, src, quads, factors := g.arg("dst"), g.arg("src"), g.arg("quads"), g.arg("factors")
-	most, zeros := g.argVec("most"), g.argVec("zeros")
-	scale := [2]vec{g.ld(at(factors, 0)), g.ld(at(factors, g.bytes()))}
-	columns := g.ld(g.table("columns", 16, func(i int) uint32 { return 0x0c080400 + 0x01010101*uint32(i%4) }))
-	g.loop("quad", quads, 1, func() {
-		var words [2]vec
-		for j := range words {
-			var v [4]vec
-			for i := range v {
-				v[i] = g.to(g.VCVTDQ2PS, at(src, (2*i+j)*g.bytes()))
-				g.mul(v[i], v[i], scale[j])
-			}
-			words[j] = g.narrowFour(v, most, &zeros, narrow)
-			g.VPSHUFB(columns, words[j], words[j])
-		}
-		for j, w := range words {
-			g.st(w, at(dst, j*g.bytes()))
-		}
-		g.advance(8*g.bytes(), src)
-		g.advance(2*g.bytes(), dst)
 	})
 	g.ret()
 }

@@ -15,7 +15,7 @@ import (
 var levels = []struct{ name, geometry, ints, depth string }{
 	{"AVX2", "lanes: 8, flops: 12 * 8 * 2, Mr: 6, Nr: 16, Tw: 8,", "PairRowU: pairRowU8§, PairRowS: pairRowS8§,", ""},
 	{"AVX512", "lanes: 16, flops: 12 * 16 * 2, Mr: 14, Nr: 32, Tw: 16,",
-		"RequantRowsU: requantRowsU8§, RequantRowsS: requantRowsS8§, RequantColumnsU: requantColumnsU8§, RequantColumnsS: requantColumnsS8§, AddFoursU: addFoursU8§, AddFoursS: addFoursS8§,",
+		"RequantRows: requantRows§, RequantPixels: requantPixels§, AddFoursU: addFoursU8§, AddFoursS: addFoursS8§,",
 		"DepthRows: [2]DepthRows{depthRows1§, depthRows2§},"},
 }
 

@@ -32,9 +32,11 @@ func BlockedLen(n, channels, spatial int) int {
 type layoutJob struct {
 	t          *simd.Table
 	dst, src   []float32
+	bytes      [2][]byte // the same for bytes: pixels in place of blocks
 	c, spatial int
-	blocks     int
-	back       bool // from blocked to plain
+	blocks     int    // of an image, or pieces
+	ws         []byte // of bytes
+	back       bool   // from blocked to plain
 }
 
 var layoutJobs machine.FreeList[layoutJob]
@@ -69,8 +71,12 @@ func FromBlocked(dst, src []float32, n, channels, spatial, threads int) {
 	changeLayout(simd.Active(), dst, src, n, channels, spatial, true, threads)
 }
 
-// Run converts one block.
-func (j *layoutJob) Run(i, _ int) {
+// Run converts one block, or some pixels.
+func (j *layoutJob) Run(i, worker int) {
+	if j.bytes[0] != nil {
+		j.pixels(i, worker)
+		return
+	}
 	t, b := j.t, j.t.Block()
 	image, block := i/j.blocks, i%j.blocks
 	have := min(b, j.c-block*b)

@@ -17,17 +17,26 @@ import (
 //
 //	bytes  [channel][y][x]   ──▶   [y+padding][x+padding][channel]
 //
+// Images that lie so between nodes (IntConvSpec.InPixels) are copied row by row, or read where they lie if there is
+// neither padding nor a bit to flip.
+//
 // A window then is a few runs of bytes: a row of its taps, or one tap where they lie apart or channels
 // are in groups. Pixels are the rows of a product, read where they lie; weights are its columns, in
-// panels of words. A task sums up a range of pixels for one panel, some at a time in the cache, where
-// sums are transposed back and quantized.
+// panels of words. A task sums up some pixels for a panel in the cache, where sums are quantized. Their bytes are
+// results if those lie so, too; else they are transposed back.
+//
+// Where an output channel has one input channel of its own, channels are summed up side by side: see depthPixels.
 //
 // Zero points of weights ask for the sums of the windows: those of pixels are the product with ones, those of
 // windows add them up.
 
 // bytePixels is the geometry of the form.
 type bytePixels struct {
-	c     *IntConv
+	c        *IntConv
+	groups   int // of channels of the image: one where windows are of one channel each
+	channels int // of such a group
+	depth    *depthPixels
+
 	words int    // of a group's channels of a pixel
 	pixel int    // bytes of a pixel
 	pad   [3]int // extents of the padded image
@@ -53,8 +62,13 @@ const (
 
 func newBytePixels(c *IntConv) *bytePixels {
 	s, t := &c.s, c.ints
-	b := &bytePixels{c: c, words: machine.CeilDiv(c.icg, c.kind.Group()), panels: machine.CeilDiv(c.ocg, t.Nr)}
-	b.pixel = 4 * b.words * s.Groups
+	b := &bytePixels{c: c, groups: s.Groups, channels: c.icg, panels: machine.CeilDiv(c.ocg, t.Nr)}
+	depth := c.icg == 1 && c.ocg == 1 && s.Groups > 1 && c.zw == nil && c.quantized && c.outN > 0 && s.In[0] == 1 && s.Kernel[0] == 1 && c.out[0] == 1 && s.PadBegin[0] == 0
+	if depth {
+		b.groups, b.channels = 1, s.InC
+	}
+	b.words = machine.CeilDiv(b.channels, c.kind.Group())
+	b.pixel = 4 * b.words * b.groups
 	b.k = b.words * c.taps
 	for d := range 3 {
 		b.pad[d] = max(s.In[d]+s.PadBegin[d]+s.PadEnd[d], 0)
@@ -69,12 +83,27 @@ func newBytePixels(c *IntConv) *bytePixels {
 	if b.tiles.P == 0 {
 		return b
 	}
+	if depth {
+		b.depth = newDepthPixels(b)
+		return b
+	}
 	b.perChunk = min(max(1, chunkPixels/b.tiles.Largest()), b.lines*b.tiles.P)
 	b.chunks = machine.CeilDiv(b.lines*b.tiles.P, b.perChunk)
 	perChunk := b.perChunk * b.tiles.Largest() * b.k * t.Nr
 	all := b.chunks * b.panels * s.Batch * s.Groups * perChunk
-	b.perTask = min(max(1, gemm.TaskWork(all, byteTask)/perChunk), b.chunks)
+	b.perTask = min(max(1, gemm.TaskWork(all, byteTask)/max(1, perChunk)), b.chunks*b.panels)
 	return b
+}
+
+// fits reports whether the form takes and gives pixels where the specification says so.
+func (b *bytePixels) fits(s *IntConvSpec) bool {
+	return !s.InPixels && !s.OutPixels || s.Quantized && (!s.InPixels || b.pixel == s.InC) && (b.depth == nil || b.pixel == s.OutC)
+}
+
+// isRead reports that the image is read where it lies.
+func (b *bytePixels) isRead() bool {
+	s := &b.c.s
+	return b.c.inPixels && !b.c.x.Flip && b.depth == nil && (b.c.isPointwise() || b.pad == s.In && s.PadBegin == [3]int{})
 }
 
 // byteTask is how many words a task multiplies at most, by lanes.
@@ -84,7 +113,7 @@ const byteTask = 1 << 22
 func (b *bytePixels) windows() {
 	s := &b.c.s
 	b.run = b.words
-	whole := s.Groups == 1 && s.Dilation[2] == 1 // a row of taps is one run
+	whole := b.groups == 1 && s.Dilation[2] == 1 // a row of taps is one run
 	if whole {
 		b.run *= s.Kernel[2]
 	}
@@ -112,6 +141,9 @@ func (b *bytePixels) pixels() int { return b.pad[0] * b.pad[1] * b.pad[2] }
 
 // packW lays the weights out: for each group and panel, the words of a window, each of Nr channels.
 func (b *bytePixels) packW(ctx context.Context, weights []byte) (*gemm.Packed, error) {
+	if b.depth != nil {
+		return b.depth.packW(ctx, weights)
+	}
 	c, nr := b.c, b.c.ints.Nr
 	n := c.s.Groups * b.panels
 	if err := machine.AskPacked(ctx, 4*(n*b.k*nr+c.s.OutC)); err != nil {
@@ -128,15 +160,28 @@ func (b *bytePixels) packW(ctx context.Context, weights []byte) (*gemm.Packed, e
 	return out, err
 }
 
-// tasks is how many a product has: for each image, group and panel, ranges of chunks.
+// tasks is how many a product has: for each image and group, ranges of panels of chunks.
 func (b *bytePixels) tasks() int {
-	return b.c.s.Batch * b.c.s.Groups * b.panels * machine.CeilDiv(b.chunks, max(1, b.perTask))
+	if b.depth != nil {
+		return b.depth.tasks()
+	}
+	return b.c.s.Batch * b.c.s.Groups * machine.CeilDiv(b.chunks*b.panels, max(1, b.perTask))
 }
 
-// perWorker is the workspace of one worker: sums of a chunk; rows of words; a few planes of a row.
+// perWorker is the workspace of one worker: sums of a chunk, or a window and the bytes of a line; rows of words; a few planes of a row.
 func (b *bytePixels) perWorker() int {
-	n := b.chunkRoom()
-	return machine.ScratchBytes(4*n*b.c.ints.Nr, 4*b.c.ints.Tw*packPixels, 4*packPixels+byteSlack)
+	return machine.ScratchBytes(4*b.room(), b.depth.windowRoom(), 4*b.c.ints.Tw*packPixels, 4*packPixels+byteSlack)
+}
+
+// room is the number of sums that a worker has room for.
+func (b *bytePixels) room() int {
+	switch {
+	case b.depth == nil:
+		return b.chunkRoom() * b.c.ints.Nr
+	case b.c.outPixels:
+		return 0
+	}
+	return machine.CeilDiv(b.width*b.pixel, 4)
 }
 
 // chunkRoom is the number of pixels that the sums of a chunk have room for.
@@ -146,7 +191,7 @@ func (b *bytePixels) chunkRoom() int {
 
 // workers is how many there are, in all phases.
 func (b *bytePixels) workers(threads int) int {
-	return max(1, min(threads, max(b.tasks(), b.packTasks())))
+	return max(1, min(threads, max(b.tasks(), b.packTasks()*min(b.imageRoom(), 1))))
 }
 
 // workspace is that of a run.
@@ -156,8 +201,19 @@ func (b *bytePixels) workspace(threads int) int {
 	if b.ones != nil {
 		sums, windows = s.Batch*s.Groups*b.pixels(), s.Batch*s.Groups*b.c.outN
 	}
-	return machine.ScratchBytes(s.Batch*b.pixels()*b.pixel+byteSlack, 4*sums, 4*windows, 4*(s.OutC+b.c.ints.Nr), b.perWorker()*b.workers(threads))
+	return machine.ScratchBytes(b.imageRoom(), 4*sums, 4*windows, 4*(s.OutC+b.c.ints.Nr), b.depth.room(), b.perWorker()*b.workers(threads))
 }
+
+// imageRoom is the bytes of the images in the workspace, and of what is read beyond them.
+func (b *bytePixels) imageRoom() int {
+	if b.isRead() || b.depth != nil {
+		return 0
+	}
+	return b.c.s.Batch*b.pixels()*b.pixel + byteSlack
+}
+
+// byteSlack follows the images: kernels read whole vectors.
+const byteSlack = 128
 
 // byteRun is what a run of the form holds beside its operands.
 type byteRun struct {
@@ -165,6 +221,7 @@ type byteRun struct {
 	sums    []int32   // of each pixel of each group, less the zero point of the image
 	windows []int32   // of each window of each group
 	factors []float32 // of the output channels, and of some more that are not there
+	starts  []int32   // of windows of one channel each
 	phase   bytePhase
 }
 
@@ -180,7 +237,7 @@ const (
 // start runs the phases.
 func (b *bytePixels) start(r *intConvRun, ws machine.Scratch, threads int) {
 	s := &b.c.s
-	r.image = ws.Bytes(s.Batch*b.pixels()*b.pixel + byteSlack)
+	r.image = ws.Bytes(b.imageRoom())
 	if b.ones != nil {
 		r.sums, r.windows = ws.Int32s(s.Batch*s.Groups*b.pixels()), ws.Int32s(s.Batch*s.Groups*b.c.outN)
 	}
@@ -188,9 +245,17 @@ func (b *bytePixels) start(r *intConvRun, ws machine.Scratch, threads int) {
 		r.factors = ws.Floats(s.OutC + b.c.ints.Nr)
 		copy(r.factors, r.q.Factors)
 	}
+	if b.depth != nil {
+		r.starts = b.depth.starts(r, ws.Int32s(b.depth.room()/4))
+	}
 	r.ws = ws.Rest
-	r.phase = byteTransposes
-	machine.Parallel(b.packTasks(), threads, r)
+	switch {
+	case b.isRead():
+		r.image = r.x
+	case b.depth == nil:
+		r.phase = byteTransposes
+		machine.Parallel(b.packTasks(), threads, r)
+	}
 	if b.ones != nil {
 		r.phase = byteAdds
 		machine.Parallel(s.Batch*s.Groups, threads, r)
@@ -202,26 +267,34 @@ func (b *bytePixels) start(r *intConvRun, ws machine.Scratch, threads int) {
 // task does one task of a phase.
 func (b *bytePixels) task(r *intConvRun, i, worker int) {
 	buf := machine.NewScratch(r.ws[worker*b.perWorker():])
-	sums := buf.Int32s(b.chunkRoom() * b.c.ints.Nr)
-	switch r.phase {
-	case byteTransposes:
-		b.transpose(r, i, buf.Uint32s(b.c.ints.Tw*packPixels), buf.Bytes(4*packPixels+byteSlack))
-	case byteAdds:
+	sums, window := buf.Int32s(b.room()), buf.Bytes(b.depth.windowRoom())
+	pack := packBuffers{buf.Uint32s(b.c.ints.Tw * packPixels), buf.Bytes(4*packPixels + byteSlack)}
+	switch {
+	case b.depth != nil:
+		b.depth.task(r, i, sums, window, pack)
+	case r.phase == byteTransposes:
+		b.transpose(r, i, pack)
+	case r.phase == byteAdds:
 		b.addWindows(r, i, sums)
 	default:
-		b.multiply(r, i, sums)
+		b.multiply(r, i, sums, pack.words)
 	}
 }
 
 // packTasks is how many tasks transpose: pieces of the rows of each image, some words of each pixel.
 func (b *bytePixels) packTasks() int {
-	return b.c.s.Batch * b.pad[0] * b.pad[1] * machine.CeilDiv(b.pad[2], packPixels) * machine.CeilDiv(b.c.s.Groups*b.words, packWords)
+	return b.c.s.Batch * b.pad[0] * b.pad[1] * machine.CeilDiv(b.pad[2], packPixels) * machine.CeilDiv(b.groups*b.words, packWords)
+}
+
+// packBuffers are what a worker transposes in.
+type packBuffers struct {
+	words  []uint32 // Tw rows of packPixels, or of Nr
+	planes []byte
 }
 
 // transpose does task i of the first phase.
-func (b *bytePixels) transpose(r *intConvRun, i int, words []uint32, planes []byte) {
-	s := &b.c.s
-	all := s.Groups * b.words
+func (b *bytePixels) transpose(r *intConvRun, i int, buf packBuffers) {
+	all := b.groups * b.words
 	parts, pieces := machine.CeilDiv(all, packWords), machine.CeilDiv(b.pad[2], packPixels)
 	w0 := i % parts * packWords
 	w1 := min(w0+packWords, all)
@@ -230,7 +303,15 @@ func (b *bytePixels) transpose(r *intConvRun, i int, words []uint32, planes []by
 	x1 := min(x0+packPixels, b.pad[2])
 	i /= pieces
 	y, z, image := i%b.pad[1], i/b.pad[1]%b.pad[0], i/b.pad[1]/b.pad[0]
-	row := r.image[((image*b.pad[0]+z)*b.pad[1]+y)*b.pad[2]*b.pixel:][:b.pad[2]*b.pixel]
+	b.packRow(r, r.image[((image*b.pad[0]+z)*b.pad[1]+y)*b.pad[2]*b.pixel:][:b.pad[2]*b.pixel], [3]int{image, z, y}, x0, x1, w0, w1, buf)
+}
+
+// packRow packs words w0 up to w1 of pixels x0 up to x1, packPixels at most, of row (image, z, y) of the padded image.
+func (b *bytePixels) packRow(r *intConvRun, row []byte, at [3]int, x0, x1, w0, w1 int, buf packBuffers) {
+	s := &b.c.s
+	image, z, y := at[0], at[1], at[2]
+	all := b.groups * b.words
+	words, planes := buf.words, buf.planes
 	lo, hi, from := x0, x1, 0 // the pixels of the image, and where the first lies in a plane
 	if b.c.isPointwise() {
 		from = x0
@@ -244,6 +325,16 @@ func (b *bytePixels) transpose(r *intConvRun, i int, words []uint32, planes []by
 	}
 	b.fill(row, x0, lo, w0, w1, byte(r.zx))
 	b.fill(row, hi, x1, w0, w1, byte(r.zx))
+	if n := hi - lo; n > 0 && b.c.inPixels {
+		at, size := lo*b.pixel+4*w0, 4*(w1-w0)
+		rows, bytes, pitch := n, size, b.pixel
+		if size == b.pixel { // one row
+			rows, bytes = 1, n*size
+		}
+		x := r.x[(image*b.c.inN+from)*b.pixel+4*w0:]
+		b.c.ints.Ints.BytePlane(&row[at], &x[0], rows, bytes, pitch, pitch, b.flip())
+		return
+	}
 	if n := hi - lo; n > 0 && all == 1 { // a pixel is a word
 		b.interleave(unsafe.Slice((*uint32)(machine.Ptr(row, 4*lo)), n), r.x[image*s.InC*b.c.inN+from:], 0, planes)
 		return
@@ -259,8 +350,13 @@ func (b *bytePixels) transpose(r *intConvRun, i int, words []uint32, planes []by
 
 // fill writes a byte to words w0 up to w1 of pixels x0 up to x1.
 func (b *bytePixels) fill(row []byte, x0, x1, w0, w1 int, v byte) {
+	size := 4 * (w1 - w0)
+	if size == b.pixel && x1 > x0 { // one run
+		row, size = row[x0*b.pixel:], size*(x1-x0)
+		x0, x1 = 0, 1
+	}
 	for x := x0; x < x1; x++ {
-		p := row[x*b.pixel+4*w0 : x*b.pixel+4*w1]
+		p := row[x*b.pixel+4*w0:][:size]
 		p[0] = v
 		for n := 1; n < len(p); n *= 2 {
 			copy(p[n:], p[:n])
@@ -271,12 +367,9 @@ func (b *bytePixels) fill(row []byte, x0, x1, w0, w1 int, v byte) {
 // interleave writes word w of neighbouring pixels of planes. Channels that there are not are zero.
 func (b *bytePixels) interleave(dst []uint32, x []byte, w int, planes []byte) {
 	c, n := b.c, len(dst)
-	ch, flip := w%b.words*4, uint32(0)
-	if c.x.Flip {
-		flip = 0x80808080
-	}
-	have, plane := c.icg-ch, c.inN
-	x = x[(w/b.words*c.icg+ch)*c.inN:]
+	ch := w % b.words * 4
+	have, plane := b.channels-ch, c.inN
+	x = x[(w/b.words*b.channels+ch)*c.inN:]
 	if have < 4 {
 		clear(planes[:4*n])
 		for i := range have {
@@ -284,7 +377,15 @@ func (b *bytePixels) interleave(dst []uint32, x []byte, w int, planes []byte) {
 		}
 		x, plane = planes, n
 	}
-	c.ints.Ints.QuadRow(&dst[0], &x[0], n, plane, flip)
+	c.ints.Ints.QuadRow(&dst[0], &x[0], n, plane, b.flip())
+}
+
+// flip is what makes bytes of the image unsigned by exclusive or.
+func (b *bytePixels) flip() uint32 {
+	if b.c.x.Flip {
+		return 0x80808080
+	}
+	return 0
 }
 
 // addWindows adds up the pixels, then the windows of a group of an image.
@@ -328,40 +429,47 @@ func (b *bytePixels) first(line int) int {
 }
 
 // multiply does task i of the last phase.
-func (b *bytePixels) multiply(r *intConvRun, i int, sums []int32) {
+func (b *bytePixels) multiply(r *intConvRun, i int, sums []int32, words []uint32) {
+	ranges := machine.CeilDiv(b.chunks*b.panels, b.perTask)
+	first := i % ranges * b.perTask
+	for at := first; at < min(first+b.perTask, b.chunks*b.panels); at++ {
+		b.panelOf(r, i/ranges, at/b.panels, at%b.panels, sums, words)
+	}
+}
+
+// panelOf computes a chunk for one panel of a group of an image.
+func (b *bytePixels) panelOf(r *intConvRun, outer, chunk, panel int, sums []int32, words []uint32) {
 	c, t := b.c, b.c.ints
-	ranges := machine.CeilDiv(b.chunks, b.perTask)
-	c0 := i % ranges * b.perTask
-	i /= ranges
-	panel, outer := i%b.panels, i/b.panels
 	image, group := outer/c.s.Groups, outer%c.s.Groups
-	oc := panel * t.Nr
-	cols := min(t.Nr, c.ocg-oc)
-	a := simd.PixelArgs{W: machine.Ptr(r.w.Words, (group*b.panels+panel)*b.k*t.Nr), Start: machine.Ptr(r.init, group*c.ocg+oc),
+	oc := group*c.ocg + panel*t.Nr
+	cols := min(t.Nr, c.ocg-panel*t.Nr)
+	a := simd.PixelArgs{W: machine.Ptr(r.w.Words, (group*b.panels+panel)*b.k*t.Nr), Start: machine.Ptr(r.init, oc),
 		Offs: machine.Ptr(b.offs, 0), Runs: len(b.offs), Words: b.run, Pixel: b.pixel * c.s.Stride[2]}
 	in := r.image[image*b.pixels()*b.pixel+group*4*b.words:]
-	for chunk := c0; chunk < min(c0+b.perTask, b.chunks); chunk++ {
-		first, n := 0, 0
-		for tile := chunk * b.perChunk; tile < min((chunk+1)*b.perChunk, b.lines*b.tiles.P); tile++ {
-			line := tile / b.tiles.P
-			x, h := b.tiles.Part(tile % b.tiles.P)
-			if n == 0 {
-				first = line*b.width + x
-			}
-			a.In = machine.Ptr(in, (b.first(line)+x*c.s.Stride[2])*b.pixel)
-			a.Sums = machine.Ptr(sums, n*t.Nr)
-			t.BytePixels(h, &a)
-			n += h
+	first, n := 0, 0
+	for tile := chunk * b.perChunk; tile < min((chunk+1)*b.perChunk, b.lines*b.tiles.P); tile++ {
+		line := tile / b.tiles.P
+		x, h := b.tiles.Part(tile % b.tiles.P)
+		if n == 0 {
+			first = line*b.width + x
 		}
-		b.correct(sums, group*c.ocg+oc, r.windowsOf(outer, first, n))
-		at := (image*c.s.OutC+group*c.ocg+oc)*c.outN + first
-		if c.quantized {
-			b.quantize(r, sums, n, cols, group*c.ocg+oc, at)
-			continue
-		}
+		a.In = machine.Ptr(in, (b.first(line)+x*c.s.Stride[2])*b.pixel)
+		a.Sums = machine.Ptr(sums, n*t.Nr)
+		t.BytePixels(h, &a)
+		n += h
+	}
+	b.correct(sums, oc, r.windowsOf(outer, first, n))
+	switch {
+	case !c.quantized:
 		for p := 0; p < n; p += t.Tw {
-			t.Transpose((*float32)(machine.Ptr(r.y, at+p)), (*float32)(machine.Ptr(sums, p*t.Nr)), cols, 4*c.outN, 4*t.Nr, min(t.Tw, n-p))
+			t.Transpose((*float32)(machine.Ptr(r.y, (image*c.s.OutC+oc)*c.outN+first+p)), (*float32)(machine.Ptr(sums, p*t.Nr)), cols, 4*c.outN, 4*t.Nr, min(t.Tw, n-p))
 		}
+	case c.outPixels:
+		vec.RequantizePixels(t, r.q.Y[(image*c.outN+first)*c.s.OutC+oc:], c.s.OutC, sums, n, cols, r.factors[oc:], r.q.Signed, r.q.Zero)
+	default:
+		bytes := unsafe.Slice((*byte)(machine.Ptr(sums, 0)), n*t.Nr) // in place
+		vec.RequantizePixels(t, bytes, t.Nr, sums, n, t.Nr, r.factors[oc:], r.q.Signed, r.q.Zero)
+		toPlanes(t, r.q.Y[(image*c.s.OutC+oc)*c.outN+first:], c.outN, bytes, n, t.Nr, cols, words)
 	}
 }
 
@@ -378,20 +486,5 @@ func (b *bytePixels) correct(sums []int32, oc int, windows []int32) {
 	nr := b.c.ints.Nr
 	for i, x := range windows {
 		b.c.ints.Ints.MulSub(&sums[i*nr], &b.c.zw[oc], nr, x)
-	}
-}
-
-// quantize brings the sums of n pixels to bytes, and those to the planes of their channels, of which at is the first element.
-func (b *bytePixels) quantize(r *intConvRun, sums []int32, n, cols, oc, at int) {
-	c, t := b.c, b.c.ints
-	words := unsafe.Slice((*uint32)(unsafe.Pointer(&sums[0])), len(sums)) // in place
-	vec.RequantizeColumns(t, words, sums[:machine.RoundUp(n, 4)*t.Nr], r.factors[oc:][:t.Nr], r.q.Signed, r.q.Zero)
-	for i := 0; i < n/4; i += t.Tw {
-		t.Transpose((*float32)(machine.Ptr(r.q.Y, at+4*i)), (*float32)(machine.Ptr(words, i*t.Nr)), cols, c.outN, 4*t.Nr, min(t.Tw, n/4-i))
-	}
-	for p := n &^ 3; p < n; p++ {
-		for j, w := range words[n/4*t.Nr:][:cols] {
-			r.q.Y[at+j*c.outN+p] = byte(w >> (8 * (p % 4)))
-		}
 	}
 }

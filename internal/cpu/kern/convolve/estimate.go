@@ -54,6 +54,26 @@ func EstimateConv(s ConvSpec, o ConvPolicy) (cost float64, ok bool) {
 	return 0, false
 }
 
+// PixelCost is what a byte costs that changes between planes and pixels.
+const PixelCost = 6
+
+// EstimateIntConv estimates a convolution of bytes to bytes where images may be planes or pixels; ok is false where the
+// kernels do not compute it as the specification says, or in another way.
+func EstimateIntConv(s IntConvSpec, zw []int32) (cost float64, ok bool) {
+	c, err := NewIntConv(s, zw)
+	if err != nil || c.pixels == nil {
+		return 0, false
+	}
+	cost = float64(c.FLOPs()) / 8 // four products at a time
+	if !s.InPixels {
+		cost += PixelCost * float64(s.Batch*s.InC*c.inN)
+	}
+	if !s.OutPixels {
+		cost += PixelCost * float64(s.Batch*s.OutC*c.outN)
+	}
+	return cost, true
+}
+
 // pointwiseShare is the share of the peak that a product with the image reaches, on the scale of
 // the direct kernels: with few input channels those lose as much.
 func (g *geometry) pointwiseShare() float64 {

@@ -23,9 +23,8 @@ import (
 // in place of numbers: weights are the rows of the product, patches its columns,
 // and the same segment kernels pack them.
 //
-// Words of depthwise convolutions hold taps of a row: see byteTaps. Those that this does not serve
-// and that have few taps go through the float32 kernels, which add such sums exactly: all of them
-// stay below 2²⁴.
+// Depthwise convolutions that bytePixels does not serve and that have few taps go through the float32 kernels,
+// which add such sums exactly: all of them stay below 2²⁴.
 //
 // Results that are quantized at once pass through a tile of sums in the cache.
 
@@ -35,6 +34,9 @@ type IntConvSpec struct {
 	ConvSpec
 	XSigned, WSigned bool
 	Quantized        bool // results are bytes
+
+	// Channels of a pixel lie side by side, in the image and in results that are bytes: for levels with HasPixels.
+	InPixels, OutPixels bool
 }
 
 // IntConvArgs are the operands of one run.
@@ -67,17 +69,17 @@ type IntConv struct {
 	mat   convMatrix
 	zw    []int32 // zero points of the rows, for the values as packed; nil if all are zero
 
-	quantized bool
-	pixels    *bytePixels // the form that does the work where four bytes are multiplied at once
-	depth     *byteTaps   // depthwise: the form that does the work, nil for others
-	float     *Conv       // depthwise: the float32 convolution that does the work
-	zeros     []int32
+	quantized           bool
+	inPixels, outPixels bool
+	pixels              *bytePixels // the form that does the work where four bytes are multiplied at once
+	float               *Conv       // depthwise: the float32 convolution that does the work
+	zeros               []int32
 }
 
 // Bytes is the memory that preparing the convolution takes beside its packed weights: zero points, and the offsets of
-// taps where it is depthwise.
+// taps and the order of channels where it is depthwise.
 func (s IntConvSpec) Bytes() int64 {
-	bytes := 2*4*int64(s.OutC) + 8*int64(s.Kernel[1])*int64(s.Kernel[2]) // at most: a word holds several taps
+	bytes := (2*4+4*4)*int64(s.OutC+64) + 8*int64(s.Kernel[1])*int64(s.Kernel[2]) // at most: lanes of depthwise ones repeat up to four times
 	if g, err := newGeometry(s.ConvSpec); err == nil && g.isDepthwise() && g.taps <= exactTaps {
 		bytes += TapBytes(s.ConvSpec, ConvPlan{Algorithm: ConvDepthwise})
 	}
@@ -98,27 +100,36 @@ func NewIntConv(s IntConvSpec, zw []int32) (*IntConv, error) {
 	if n := len(zw); n > 1 && n != g.s.OutC {
 		return nil, &machine.SizeError{Kernel: "IntConv", Operand: "zero points", Have: n, Need: g.s.OutC}
 	}
-	p := &IntConv{geometry: g, ints: g.t.Products(), zeros: zw, quantized: s.Quantized}
+	p := &IntConv{geometry: g, ints: g.t.Products(), zeros: zw, quantized: s.Quantized, inPixels: s.InPixels, outPixels: s.OutPixels}
 	p.kind = simd.IntPairs
 	if p.ints.Ints.Quads {
 		p.kind = simd.QuadsUS
 	}
 	p.x, p.w = gemm.Sides(p.ints, p.kind, s.XSigned, s.WSigned)
 	p.planZeros()
-	if p.depth = newByteTaps(p); p.depth != nil {
-		return p, nil
+	isDepthwise := g.isDepthwise() && g.taps <= exactTaps
+	if p.ints.Ints.Quads {
+		if p.pixels = newBytePixels(p); isDepthwise && p.pixels.depth == nil {
+			p.pixels = nil
+		}
 	}
-	if g.isDepthwise() && g.taps <= exactTaps {
+	switch {
+	case p.pixels != nil:
+		if !p.pixels.fits(&s) {
+			err = errPixels
+		}
+	case s.InPixels || s.OutPixels:
+		err = errPixels
+	case isDepthwise:
 		p.w, p.x = gemm.IntSide{Kind: simd.IntPairs, Signed: s.WSigned}, gemm.IntSide{Kind: simd.IntPairs, Signed: s.XSigned}
 		p.float, err = NewConv(s.ConvSpec, ConvPlan{Algorithm: ConvDepthwise})
-		return p, err
+	default:
+		err = p.planProduct()
 	}
-	if p.ints.Ints.Quads {
-		p.pixels = newBytePixels(p)
-		return p, nil
-	}
-	return p, p.planProduct()
+	return p, err
 }
+
+var errPixels = &machine.SpecError{Kernel: "IntConv", Field: "InPixels", Why: "not where channels are no whole words, or results sums"}
 
 // planProduct divides the product of pairs into tiles.
 func (p *IntConv) planProduct() error {
@@ -139,8 +150,8 @@ const quantizedTile = 1 << 16
 // Plan returns the algorithm and the reason for it.
 func (p *IntConv) Plan() ConvPlan {
 	switch {
-	case p.depth != nil:
-		return ConvPlan{ConvDepthwise, "one input channel to each output channel: words of taps"}
+	case p.pixels != nil && p.pixels.depth != nil:
+		return ConvPlan{ConvDepthwise, "one input channel to each output channel: words of four taps"}
 	case p.float != nil:
 		return ConvPlan{ConvDepthwise, "one input channel to each output channel: float32 holds the sums exactly"}
 	case p.pixels != nil:
@@ -180,8 +191,8 @@ func (p *IntConv) WeightLayout() gemm.Layout {
 	l := p.weightLayout("integer rows")
 	l.Level, l.Dims[7] = p.ints.Level, gemm.Signs(p.x.Signed, p.w.Signed)
 	switch {
-	case p.depth != nil:
-		l.Kind, l.Dims[4] = "integer taps", p.s.Kernel[2]
+	case p.pixels != nil && p.pixels.depth != nil:
+		l.Kind, l.Dims[4] = "integer taps", len(p.pixels.depth.at)
 	case p.pixels != nil:
 		l.Kind = "integer windows"
 	}
@@ -194,8 +205,6 @@ func (p *IntConv) PackW(ctx context.Context, weights []byte) (*gemm.Packed, erro
 		return nil, err
 	}
 	switch {
-	case p.depth != nil:
-		return p.depth.packW(ctx, weights)
 	case p.float != nil:
 		return p.packFloat(ctx, weights)
 	case p.pixels != nil:
@@ -279,8 +288,6 @@ func (p *IntConv) tileLen() int {
 func (p *IntConv) Workspace(threads int) int {
 	s := &p.s
 	switch {
-	case p.depth != nil:
-		return machine.ScratchBytes(4*s.OutC, p.depth.perWorker()*max(1, min(threads, p.depth.tasks()))) + machine.LineBytes
 	case p.float != nil:
 		return machine.ScratchBytes(4*s.Batch*s.InC*p.inN, 4*s.Batch*s.OutC*p.outN, p.float.Workspace(threads))
 	case p.pixels != nil:
@@ -318,11 +325,6 @@ func (p *IntConv) Run(a IntConvArgs, ws []byte, threads int) error {
 		if a.Bias != nil {
 			r.init[i] += a.Bias[i]
 		}
-	}
-	if p.depth != nil {
-		r.ws = b.Rest
-		machine.Parallel(p.depth.tasks(), threads, r)
-		return nil
 	}
 	if p.pixels != nil {
 		p.pixels.start(r, b, threads)
@@ -428,8 +430,6 @@ func (r *intConvRun) quantize(at int, s vec.Sums) {
 func (r *intConvRun) Run(i, worker int) {
 	p := r.p
 	switch {
-	case p.depth != nil:
-		p.depth.task(r, i, worker)
 	case p.pixels != nil:
 		p.pixels.task(r, i, worker)
 	case !r.packing:

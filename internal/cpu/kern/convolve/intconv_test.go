@@ -60,14 +60,38 @@ func runIntConv(t *testing.T, s IntConvSpec, form int) {
 	for _, v := range y[len(want):] {
 		require.EqualValues(t, 12345, v, "wrote after the result")
 	}
-	runQuantized(t, s, zw, args, len(want))
+	for _, form := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
+		q := s
+		q.InPixels, q.OutPixels = form[0], form[1]
+		runQuantized(t, q, zw, args, w, len(want))
+	}
+}
+
+// inPixels are images of planes as pixels whose channels lie side by side.
+func inPixels(x []byte, images, channels int) []byte {
+	y := make([]byte, len(x))
+	plane := len(x) / (images * channels)
+	for i, b := range x {
+		image, c, p := i/plane/channels, i/plane%channels, i%plane
+		y[(image*plane+p)*channels+c] = b
+	}
+	return y
 }
 
 // runQuantized expects of a convolution to bytes what quantizing its sums gives.
-func runQuantized(t *testing.T, s IntConvSpec, zw []int32, a IntConvArgs, n int) {
+func runQuantized(t *testing.T, s IntConvSpec, zw []int32, a IntConvArgs, w []byte, n int) {
 	t.Helper()
 	s.Quantized = true
 	p, err := NewIntConv(s, zw)
+	if s.InPixels || s.OutPixels {
+		q := p.pixels
+		serves := q != nil && (!s.InPixels || q.depth != nil && p.s.InC%4 == 0 || q.depth == nil && p.icg%4 == 0) && (q.depth == nil || p.s.OutC%4 == 0)
+		if require.Equal(t, serves, err == nil); !serves {
+			return
+		}
+	}
+	require.NoError(t, err)
+	a.W, err = p.PackW(t.Context(), w)
 	require.NoError(t, err)
 	sums := a.Y[:n]
 	a.Q = Quantization{Y: make([]byte, n+64), Signed: s.XSigned, Zero: 7, Factors: make([]float32, p.s.OutC)}
@@ -80,6 +104,12 @@ func runQuantized(t *testing.T, s IntConvSpec, zw []int32, a IntConvArgs, n int)
 	want := make([]byte, n)
 	for i := 0; i < n; i += p.outN {
 		vec.Requantize(want[i:i+p.outN], sums[i:i+p.outN], a.Q.Signed, a.Q.Factors[i/p.outN%p.s.OutC], a.Q.Zero)
+	}
+	if s.InPixels {
+		a.X = inPixels(a.X, p.s.Batch, p.s.InC)
+	}
+	if s.OutPixels {
+		want = inPixels(want, p.s.Batch, p.s.OutC)
 	}
 	ws := make([]byte, p.Workspace(2))
 	for i := range ws {
@@ -103,6 +133,13 @@ func TestIntConv(t *testing.T) {
 				runIntConv(t, spec(conv2(2, 2, 4, 2, 4, w+2, 3, 1, 1)), form)  // two of a channel
 				runIntConv(t, spec(conv2(1, 2, 20, 1, 9, w+4, 7, 2, 3)), form) // rows of taps
 			}
+			for _, c := range []int{4, 16, 24, 32, 36, 64, 96, 100, 144, 192} { // depthwise, lanes that repeat in various ways
+				runIntConv(t, spec(conv2(2, c, c, c, 5, 9, 3, 1, 1)), form)
+				runIntConv(t, spec(conv2(1, c, c, c, 6, 11, 5, 2, 2)), form)
+				runIntConv(t, spec(conv2(1, c, c, c, 3, 1, 1, 1, 0)), form)
+			}
+			runIntConv(t, spec(conv2(2, 24, 40, 2, 5, 7, 3, 2, 1)), form)
+			runIntConv(t, spec(conv2(1, 40, 70, 1, 7, 9, 1, 2, 0)), form)
 			wide := conv2(1, 3, 17, 1, 16, 90, 9, 3, -1) // cropped, several words of a row
 			runIntConv(t, spec(wide), form)
 			wide.Groups, wide.OutC, wide.Stride[2], wide.Dilation = 3, 3, 4, [3]int{1, 2, 1}
@@ -121,7 +158,7 @@ func BenchmarkIntConv(b *testing.B) {
 			conv2(1, 96, 96, 96, 112, 112, 3, 2, 1), conv2(1, 960, 960, 960, 7, 7, 3, 1, 1), conv2(1, 16, 96, 1, 112, 112, 1, 1, 0), conv2(1, 96, 24, 1, 56, 56, 1, 1, 0), conv2(1, 512, 512, 1, 7, 7, 3, 1, 1), conv2(1, 3, 32, 1, 224, 224, 3, 2, 1)} {
 			b.Run(fmt.Sprintf("%s/%s", l, convName(c)), func(b *testing.B) {
 				kerntest.AtLevel(b, l, func(b *testing.B) {
-					s := IntConvSpec{ConvSpec: c, WSigned: true, Quantized: true}
+					s := IntConvSpec{ConvSpec: c, WSigned: true, Quantized: true, InPixels: HasPixels() && c.InC%4 == 0, OutPixels: HasPixels()}
 					geo := geometryOf(b, c)
 					p, err := NewIntConv(s, nil)
 					require.NoError(b, err)

@@ -97,30 +97,15 @@ func quantAVX512(dst *byte, src *float32, n int, scale float32, lo float32, hi f
 //go:noescape
 func requantAVX512(dst *byte, src *int32, n int, scale float32, lo float32, hi float32, zero int32)
 
-// requantRowsU8AVX512 is saturate(round(min(src·factor, most)) + zero) for rows of n elements, dstRow and srcRow bytes apart; zeros is zero twice, in 16 bits each.
+// requantRowsAVX512 is saturate(round(min(src·factor, most)) + zero) with flip added by exclusive or, for rows of n elements, dstRow and srcRow bytes apart; zero is that of the signed bytes, zeros the same twice, in 16 bits each.
 //
 //go:noescape
-func requantRowsU8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
-
-// requantColumnsU8AVX512 is saturate(round(min(src·factor, most)) + zero) for rows by fours, the bytes of a column in a word; zeros is zero twice, in 16 bits each.
-//
-//go:noescape
-func requantColumnsU8AVX512(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)
+func requantRowsAVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32, flip uint32)
 
 // addFoursU8AVX512 is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.
 //
 //go:noescape
 func addFoursU8AVX512(dst *byte, a *byte, b *byte, n int, fa float32, fb float32, start float32, most float32)
-
-// requantRowsS8AVX512 is saturate(round(min(src·factor, most)) + zero) for rows of n elements, dstRow and srcRow bytes apart; zeros is zero twice, in 16 bits each.
-//
-//go:noescape
-func requantRowsS8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
-
-// requantColumnsS8AVX512 is saturate(round(min(src·factor, most)) + zero) for rows by fours, the bytes of a column in a word; zeros is zero twice, in 16 bits each.
-//
-//go:noescape
-func requantColumnsS8AVX512(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)
 
 // addFoursS8AVX512 is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.
 //
@@ -152,15 +137,20 @@ func pairRowU8AVX2(dst *uint32, src *byte, n int, plane int)
 //go:noescape
 func pairRowS8AVX2(dst *uint32, src *byte, n int, plane int)
 
-// byteTapsAVX512 sums rows of vectors of sixteen pixels, step bytes of the input apart, over words of taps, each an input distance and a weight.
-//
-//go:noescape
-func byteTapsAVX512(dst *int32, src *byte, vectors int, rows int, dstRow int, srcRow int, step int, offs *int, count int, w *uint32, start int32, pick *uint32)
-
 // bytePixelsAVX512 sums up the windows of i+1 pixels for two vectors of output channels.
 //
 //go:noescape
 func bytePixelsAVX512(args *byte, i int)
+
+// requantPixelsAVX512 is saturate(round(min(src·factor, most)) + zero) with flip added by exclusive or, for rows of 32 sums of which cols are stored; zeros is the zero point of the signed bytes twice, in 16 bits each.
+//
+//go:noescape
+func requantPixelsAVX512(dst *byte, src *int32, rows int, cols int, dstRow int, factors *float32, most float32, zeros int32, flip uint32)
+
+// depthPixelsAVX512 sums up and quantizes rows of windows of one channel each.
+//
+//go:noescape
+func depthPixelsAVX512(args *byte)
 
 // bytePlaneAVX512 copies rows of n bytes, dstRow and srcRow apart, with flip added to each word by exclusive or.
 //

@@ -5648,9 +5648,9 @@ one_end:
 	VZEROUPPER
 	RET
 
-// func requantRowsU8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
+// func requantRowsAVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32, flip uint32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
-TEXT ·requantRowsU8AVX512(SB), NOSPLIT, $0-72
+TEXT ·requantRowsAVX512(SB), NOSPLIT, $0-76
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         factors+48(FP), DX
@@ -5659,7 +5659,8 @@ TEXT ·requantRowsU8AVX512(SB), NOSPLIT, $0-72
 	VBROADCASTSS most+60(FP), Z1
 	VBROADCASTSS zero+64(FP), Z2
 	VBROADCASTSS zeros+68(FP), Z3
-	VMOVUPS      quarters<>+0(SB), Z4
+	VBROADCASTSS flip+72(FP), Z4
+	VMOVUPS      quarters<>+0(SB), Z5
 
 row:
 	CMPQ         BX, $+1
@@ -5667,34 +5668,35 @@ row:
 	MOVQ         n+24(FP), R8
 	MOVQ         AX, SI
 	MOVQ         CX, DI
-	VBROADCASTSS (DX), Z5
+	VBROADCASTSS (DX), Z6
 
 four:
 	CMPQ      R8, $+64
 	JLT       four_end
-	VCVTDQ2PS (DI), Z6
-	VMULPS    Z5, Z6, Z6
-	VCVTDQ2PS 64(DI), Z7
-	VMULPS    Z5, Z7, Z7
-	VCVTDQ2PS 128(DI), Z8
-	VMULPS    Z5, Z8, Z8
-	VCVTDQ2PS 192(DI), Z9
-	VMULPS    Z5, Z9, Z9
-	VMINPS    Z1, Z6, Z6
-	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS (DI), Z7
+	VMULPS    Z6, Z7, Z7
+	VCVTDQ2PS 64(DI), Z8
+	VMULPS    Z6, Z8, Z8
+	VCVTDQ2PS 128(DI), Z9
+	VMULPS    Z6, Z9, Z9
+	VCVTDQ2PS 192(DI), Z10
+	VMULPS    Z6, Z10, Z10
 	VMINPS    Z1, Z7, Z7
 	VCVTPS2DQ Z7, Z7
 	VMINPS    Z1, Z8, Z8
 	VCVTPS2DQ Z8, Z8
 	VMINPS    Z1, Z9, Z9
 	VCVTPS2DQ Z9, Z9
-	VPACKSSDW Z7, Z6, Z6
-	VPADDSW   Z3, Z6, Z6
-	VPACKSSDW Z9, Z8, Z8
-	VPADDSW   Z3, Z8, Z8
-	VPACKUSWB Z8, Z6, Z6
-	VPERMD    Z6, Z4, Z6
-	VMOVUPS   Z6, (SI)
+	VMINPS    Z1, Z10, Z10
+	VCVTPS2DQ Z10, Z10
+	VPACKSSDW Z8, Z7, Z7
+	VPADDSW   Z3, Z7, Z7
+	VPACKSSDW Z10, Z9, Z9
+	VPADDSW   Z3, Z9, Z9
+	VPACKSSWB Z9, Z7, Z7
+	VPXORD    Z4, Z7, Z7
+	VPERMD    Z7, Z5, Z7
+	VMOVUPS   Z7, (SI)
 	ADDQ      $+256, DI
 	ADDQ      $+64, SI
 	SUBQ      $+64, R8
@@ -5704,14 +5706,15 @@ four_end:
 one:
 	CMPQ      R8, $+16
 	JLT       one_end
-	VMOVUPS   (DI), Z6
-	VCVTDQ2PS Z6, Z6
-	VMULPS    Z5, Z6, Z6
-	VMINPS    Z1, Z6, Z6
-	VMAXPS    Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VPADDD    Z2, Z6, Z6
-	VPMOVDB   Z6, (SI)
+	VMOVUPS   (DI), Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z6, Z7, Z7
+	VMINPS    Z1, Z7, Z7
+	VMAXPS    Z0, Z7, Z7
+	VCVTPS2DQ Z7, Z7
+	VPADDD    Z2, Z7, Z7
+	VPXORD    Z4, Z7, Z7
+	VPMOVDB   Z7, (SI)
 	ADDQ      $+64, DI
 	ADDQ      $+16, SI
 	SUBQ      $+16, R8
@@ -5723,14 +5726,15 @@ one_end:
 	MOVQ      $-1, R9
 	BZHIQ     R8, R9, R9
 	KMOVW     R9, K1
-	VMOVUPS.Z (DI), K1, Z6
-	VCVTDQ2PS Z6, Z6
-	VMULPS    Z5, Z6, Z6
-	VMINPS    Z1, Z6, Z6
-	VMAXPS    Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VPADDD    Z2, Z6, Z6
-	VPMOVDB   Z6, K1, (SI)
+	VMOVUPS.Z (DI), K1, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z6, Z7, Z7
+	VMINPS    Z1, Z7, Z7
+	VMAXPS    Z0, Z7, Z7
+	VCVTPS2DQ Z7, Z7
+	VPADDD    Z2, Z7, Z7
+	VPXORD    Z4, Z7, Z7
+	VPMOVDB   Z7, K1, (SI)
 
 done:
 	ADDQ $+4, DX
@@ -5754,87 +5758,6 @@ DATA quarters<>+40(SB)/8, $0x0000000e0000000a
 DATA quarters<>+48(SB)/8, $0x0000000700000003
 DATA quarters<>+56(SB)/8, $0x0000000f0000000b
 GLOBL quarters<>(SB), RODATA|NOPTR, $64
-
-// func requantColumnsU8AVX512(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·requantColumnsU8AVX512(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         quads+16(FP), DX
-	MOVQ         factors+24(FP), BX
-	VBROADCASTSS most+32(FP), Z0
-	VBROADCASTSS zeros+36(FP), Z1
-	VMOVUPS      (BX), Z2
-	VMOVUPS      64(BX), Z3
-	VMOVUPS      columns<>+0(SB), Z4
-
-quad:
-	CMPQ      DX, $+1
-	JLT       quad_end
-	VCVTDQ2PS (CX), Z5
-	VMULPS    Z2, Z5, Z5
-	VCVTDQ2PS 128(CX), Z6
-	VMULPS    Z2, Z6, Z6
-	VCVTDQ2PS 256(CX), Z7
-	VMULPS    Z2, Z7, Z7
-	VCVTDQ2PS 384(CX), Z8
-	VMULPS    Z2, Z8, Z8
-	VMINPS    Z0, Z5, Z5
-	VCVTPS2DQ Z5, Z5
-	VMINPS    Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VMINPS    Z0, Z7, Z7
-	VCVTPS2DQ Z7, Z7
-	VMINPS    Z0, Z8, Z8
-	VCVTPS2DQ Z8, Z8
-	VPACKSSDW Z6, Z5, Z5
-	VPADDSW   Z1, Z5, Z5
-	VPACKSSDW Z8, Z7, Z7
-	VPADDSW   Z1, Z7, Z7
-	VPACKUSWB Z7, Z5, Z5
-	VPSHUFB   Z4, Z5, Z5
-	VCVTDQ2PS 64(CX), Z6
-	VMULPS    Z3, Z6, Z6
-	VCVTDQ2PS 192(CX), Z7
-	VMULPS    Z3, Z7, Z7
-	VCVTDQ2PS 320(CX), Z8
-	VMULPS    Z3, Z8, Z8
-	VCVTDQ2PS 448(CX), Z9
-	VMULPS    Z3, Z9, Z9
-	VMINPS    Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VMINPS    Z0, Z7, Z7
-	VCVTPS2DQ Z7, Z7
-	VMINPS    Z0, Z8, Z8
-	VCVTPS2DQ Z8, Z8
-	VMINPS    Z0, Z9, Z9
-	VCVTPS2DQ Z9, Z9
-	VPACKSSDW Z7, Z6, Z6
-	VPADDSW   Z1, Z6, Z6
-	VPACKSSDW Z9, Z8, Z8
-	VPADDSW   Z1, Z8, Z8
-	VPACKUSWB Z8, Z6, Z6
-	VPSHUFB   Z4, Z6, Z6
-	VMOVUPS   Z5, (AX)
-	VMOVUPS   Z6, 64(AX)
-	ADDQ      $+512, CX
-	ADDQ      $+128, AX
-	SUBQ      $+1, DX
-	JMP       quad
-
-quad_end:
-	VZEROUPPER
-	RET
-
-DATA columns<>+0(SB)/8, $0x0d0905010c080400
-DATA columns<>+8(SB)/8, $0x0f0b07030e0a0602
-DATA columns<>+16(SB)/8, $0x0d0905010c080400
-DATA columns<>+24(SB)/8, $0x0f0b07030e0a0602
-DATA columns<>+32(SB)/8, $0x0d0905010c080400
-DATA columns<>+40(SB)/8, $0x0f0b07030e0a0602
-DATA columns<>+48(SB)/8, $0x0d0905010c080400
-DATA columns<>+56(SB)/8, $0x0f0b07030e0a0602
-GLOBL columns<>(SB), RODATA|NOPTR, $64
 
 // func addFoursU8AVX512(dst *byte, a *byte, b *byte, n int, fa float32, fb float32, start float32, most float32)
 // Requires: AVX, AVX512BW, AVX512F
@@ -5900,174 +5823,6 @@ four:
 	JMP         four
 
 four_end:
-	VZEROUPPER
-	RET
-
-// func requantRowsS8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
-TEXT ·requantRowsS8AVX512(SB), NOSPLIT, $0-72
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         factors+48(FP), DX
-	MOVQ         rows+16(FP), BX
-	VBROADCASTSS least+56(FP), Z0
-	VBROADCASTSS most+60(FP), Z1
-	VBROADCASTSS zero+64(FP), Z2
-	VBROADCASTSS zeros+68(FP), Z3
-	VMOVUPS      quarters<>+0(SB), Z4
-
-row:
-	CMPQ         BX, $+1
-	JLT          row_end
-	MOVQ         n+24(FP), R8
-	MOVQ         AX, SI
-	MOVQ         CX, DI
-	VBROADCASTSS (DX), Z5
-
-four:
-	CMPQ      R8, $+64
-	JLT       four_end
-	VCVTDQ2PS (DI), Z6
-	VMULPS    Z5, Z6, Z6
-	VCVTDQ2PS 64(DI), Z7
-	VMULPS    Z5, Z7, Z7
-	VCVTDQ2PS 128(DI), Z8
-	VMULPS    Z5, Z8, Z8
-	VCVTDQ2PS 192(DI), Z9
-	VMULPS    Z5, Z9, Z9
-	VMINPS    Z1, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VMINPS    Z1, Z7, Z7
-	VCVTPS2DQ Z7, Z7
-	VMINPS    Z1, Z8, Z8
-	VCVTPS2DQ Z8, Z8
-	VMINPS    Z1, Z9, Z9
-	VCVTPS2DQ Z9, Z9
-	VPACKSSDW Z7, Z6, Z6
-	VPADDSW   Z3, Z6, Z6
-	VPACKSSDW Z9, Z8, Z8
-	VPADDSW   Z3, Z8, Z8
-	VPACKSSWB Z8, Z6, Z6
-	VPERMD    Z6, Z4, Z6
-	VMOVUPS   Z6, (SI)
-	ADDQ      $+256, DI
-	ADDQ      $+64, SI
-	SUBQ      $+64, R8
-	JMP       four
-
-four_end:
-one:
-	CMPQ      R8, $+16
-	JLT       one_end
-	VMOVUPS   (DI), Z6
-	VCVTDQ2PS Z6, Z6
-	VMULPS    Z5, Z6, Z6
-	VMINPS    Z1, Z6, Z6
-	VMAXPS    Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VPADDD    Z2, Z6, Z6
-	VPMOVDB   Z6, (SI)
-	ADDQ      $+64, DI
-	ADDQ      $+16, SI
-	SUBQ      $+16, R8
-	JMP       one
-
-one_end:
-	TESTQ     R8, R8
-	JZ        done
-	MOVQ      $-1, R9
-	BZHIQ     R8, R9, R9
-	KMOVW     R9, K1
-	VMOVUPS.Z (DI), K1, Z6
-	VCVTDQ2PS Z6, Z6
-	VMULPS    Z5, Z6, Z6
-	VMINPS    Z1, Z6, Z6
-	VMAXPS    Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VPADDD    Z2, Z6, Z6
-	VPMOVDB   Z6, K1, (SI)
-
-done:
-	ADDQ $+4, DX
-	MOVQ dstRow+32(FP), SI
-	ADDQ SI, AX
-	MOVQ srcRow+40(FP), SI
-	ADDQ SI, CX
-	SUBQ $+1, BX
-	JMP  row
-
-row_end:
-	VZEROUPPER
-	RET
-
-// func requantColumnsS8AVX512(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·requantColumnsS8AVX512(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         quads+16(FP), DX
-	MOVQ         factors+24(FP), BX
-	VBROADCASTSS most+32(FP), Z0
-	VBROADCASTSS zeros+36(FP), Z1
-	VMOVUPS      (BX), Z2
-	VMOVUPS      64(BX), Z3
-	VMOVUPS      columns<>+0(SB), Z4
-
-quad:
-	CMPQ      DX, $+1
-	JLT       quad_end
-	VCVTDQ2PS (CX), Z5
-	VMULPS    Z2, Z5, Z5
-	VCVTDQ2PS 128(CX), Z6
-	VMULPS    Z2, Z6, Z6
-	VCVTDQ2PS 256(CX), Z7
-	VMULPS    Z2, Z7, Z7
-	VCVTDQ2PS 384(CX), Z8
-	VMULPS    Z2, Z8, Z8
-	VMINPS    Z0, Z5, Z5
-	VCVTPS2DQ Z5, Z5
-	VMINPS    Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VMINPS    Z0, Z7, Z7
-	VCVTPS2DQ Z7, Z7
-	VMINPS    Z0, Z8, Z8
-	VCVTPS2DQ Z8, Z8
-	VPACKSSDW Z6, Z5, Z5
-	VPADDSW   Z1, Z5, Z5
-	VPACKSSDW Z8, Z7, Z7
-	VPADDSW   Z1, Z7, Z7
-	VPACKSSWB Z7, Z5, Z5
-	VPSHUFB   Z4, Z5, Z5
-	VCVTDQ2PS 64(CX), Z6
-	VMULPS    Z3, Z6, Z6
-	VCVTDQ2PS 192(CX), Z7
-	VMULPS    Z3, Z7, Z7
-	VCVTDQ2PS 320(CX), Z8
-	VMULPS    Z3, Z8, Z8
-	VCVTDQ2PS 448(CX), Z9
-	VMULPS    Z3, Z9, Z9
-	VMINPS    Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VMINPS    Z0, Z7, Z7
-	VCVTPS2DQ Z7, Z7
-	VMINPS    Z0, Z8, Z8
-	VCVTPS2DQ Z8, Z8
-	VMINPS    Z0, Z9, Z9
-	VCVTPS2DQ Z9, Z9
-	VPACKSSDW Z7, Z6, Z6
-	VPADDSW   Z1, Z6, Z6
-	VPACKSSDW Z9, Z8, Z8
-	VPADDSW   Z1, Z8, Z8
-	VPACKSSWB Z8, Z6, Z6
-	VPSHUFB   Z4, Z6, Z6
-	VMOVUPS   Z5, (AX)
-	VMOVUPS   Z6, 64(AX)
-	ADDQ      $+512, CX
-	ADDQ      $+128, AX
-	SUBQ      $+1, DX
-	JMP       quad
-
-quad_end:
 	VZEROUPPER
 	RET
 
@@ -6369,109 +6124,6 @@ one:
 	JMP        one
 
 one_end:
-	VZEROUPPER
-	RET
-
-// func byteTapsAVX512(dst *int32, src *byte, vectors int, rows int, dstRow int, srcRow int, step int, offs *int, count int, w *uint32, start int32, pick *uint32)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·byteTapsAVX512(SB), NOSPLIT, $0-96
-	MOVQ         rows+24(FP), AX
-	MOVQ         dst+0(FP), CX
-	MOVQ         src+8(FP), DX
-	MOVQ         step+48(FP), BX
-	VBROADCASTSS start+80(FP), Z0
-	MOVQ         pick+88(FP), SI
-	VMOVUPS      (SI), Z1
-	VMOVUPS      64(SI), Z2
-
-row:
-	CMPQ AX, $+1
-	JLT  row_end
-	MOVQ vectors+16(FP), R8
-	MOVQ CX, SI
-	MOVQ DX, DI
-
-by4:
-	CMPQ    R8, $+4
-	JLT     by4_end
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	MOVQ    offs+56(FP), R9
-	MOVQ    count+64(FP), R10
-	MOVQ    w+72(FP), R11
-
-word4:
-	MOVQ         (R9), R12
-	ADDQ         DI, R12
-	VPBROADCASTD (R11), Z7
-	VPERMD       (R12), Z1, Z8
-	VPSHUFB      Z2, Z8, Z8
-	VPDPBUSD     Z7, Z8, Z3
-	ADDQ         BX, R12
-	VPERMD       (R12), Z1, Z8
-	VPSHUFB      Z2, Z8, Z8
-	VPDPBUSD     Z7, Z8, Z4
-	ADDQ         BX, R12
-	VPERMD       (R12), Z1, Z8
-	VPSHUFB      Z2, Z8, Z8
-	VPDPBUSD     Z7, Z8, Z5
-	ADDQ         BX, R12
-	VPERMD       (R12), Z1, Z8
-	VPSHUFB      Z2, Z8, Z8
-	VPDPBUSD     Z7, Z8, Z6
-	ADDQ         $+8, R9
-	ADDQ         $+4, R11
-	DECQ         R10
-	JNZ          word4
-	VMOVUPS      Z3, (SI)
-	ADDQ         BX, DI
-	VMOVUPS      Z4, 64(SI)
-	ADDQ         BX, DI
-	VMOVUPS      Z5, 128(SI)
-	ADDQ         BX, DI
-	VMOVUPS      Z6, 192(SI)
-	ADDQ         BX, DI
-	ADDQ         $+256, SI
-	SUBQ         $+4, R8
-	JMP          by4
-
-by4_end:
-by1:
-	CMPQ    R8, $+1
-	JLT     by1_end
-	VMOVAPS Z0, Z3
-	MOVQ    offs+56(FP), R9
-	MOVQ    count+64(FP), R10
-	MOVQ    w+72(FP), R11
-
-word1:
-	MOVQ         (R9), R12
-	ADDQ         DI, R12
-	VPBROADCASTD (R11), Z4
-	VPERMD       (R12), Z1, Z5
-	VPSHUFB      Z2, Z5, Z5
-	VPDPBUSD     Z4, Z5, Z3
-	ADDQ         $+8, R9
-	ADDQ         $+4, R11
-	DECQ         R10
-	JNZ          word1
-	VMOVUPS      Z3, (SI)
-	ADDQ         BX, DI
-	ADDQ         $+64, SI
-	SUBQ         $+1, R8
-	JMP          by1
-
-by1_end:
-	MOVQ dstRow+32(FP), SI
-	ADDQ SI, CX
-	MOVQ srcRow+40(FP), SI
-	ADDQ SI, DX
-	SUBQ $+1, AX
-	JMP  row
-
-row_end:
 	VZEROUPPER
 	RET
 
@@ -7758,6 +7410,161 @@ TEXT ·bytePixelsAVX512(SB), NOSPLIT, $0-16
 	LEAQ bytePixelsAVX512Kernels<>+0(SB), CX
 	JMP  (CX)(AX*8)
 
+// func requantPixelsAVX512(dst *byte, src *int32, rows int, cols int, dstRow int, factors *float32, most float32, zeros int32, flip uint32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
+TEXT ·requantPixelsAVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         rows+16(FP), DX
+	MOVQ         dstRow+32(FP), BX
+	MOVQ         factors+40(FP), SI
+	VBROADCASTSS most+48(FP), Z0
+	VBROADCASTSS zeros+52(FP), Z1
+	VBROADCASTSS flip+56(FP), Z2
+	VMOVUPS      quarters<>+0(SB), Z3
+	MOVQ         cols+24(FP), DI
+	MOVQ         $-1, R8
+	BZHIQ        DI, R8, DI
+	KMOVQ        DI, K1
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+
+pair:
+	VCVTDQ2PS     (CX), Z6
+	VMULPS        Z4, Z6, Z6
+	VCVTDQ2PS     64(CX), Z7
+	VMULPS        Z5, Z7, Z7
+	VCVTDQ2PS     128(CX), Z8
+	VMULPS        Z4, Z8, Z8
+	VCVTDQ2PS     192(CX), Z9
+	VMULPS        Z5, Z9, Z9
+	VMINPS        Z0, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMINPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VMINPS        Z0, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMINPS        Z0, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VPACKSSDW     Z7, Z6, Z6
+	VPADDSW       Z1, Z6, Z6
+	VPACKSSDW     Z9, Z8, Z8
+	VPADDSW       Z1, Z8, Z8
+	VPACKSSWB     Z8, Z6, Z6
+	VPXORD        Z2, Z6, Z6
+	VPERMD        Z6, Z3, Z6
+	VMOVDQU8      Y6, K1, (AX)
+	CMPQ          DX, $+2
+	JLT           end
+	VEXTRACTI64X4 $0x01, Z6, Y6
+	VMOVDQU8      Y6, K1, (AX)(BX*1)
+	LEAQ          (AX)(BX*2), AX
+	ADDQ          $+256, CX
+	SUBQ          $+2, DX
+	JNZ           pair
+
+end:
+	VZEROUPPER
+	RET
+
+// func depthPixelsAVX512(args *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI2
+TEXT ·depthPixelsAVX512(SB), NOSPLIT, $0-8
+	MOVQ         args+0(FP), AX
+	VBROADCASTSS 96(AX), Z0
+	VBROADCASTSS 100(AX), Z1
+	VBROADCASTSS 104(AX), Z2
+	MOVQ         88(AX), CX
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, CX
+	KMOVQ        CX, K1
+
+row:
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 48(AX), DI
+
+repeat:
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+	MOVQ 56(AX), R8
+
+vector:
+	VMOVUPS (SI), Z3
+	VMOVUPS 64(SI), Z4
+	VMOVUPS 128(SI), Z5
+	VMOVUPS 192(SI), Z6
+	MOVQ    32(AX), R10
+	MOVQ    40(AX), R9
+
+quad:
+	MOVQ       (R10), R11
+	VMOVUPS    (CX)(R11*1), Z7
+	MOVQ       8(R10), R11
+	VMOVUPS    (CX)(R11*1), Z8
+	MOVQ       16(R10), R11
+	VMOVUPS    (CX)(R11*1), Z9
+	MOVQ       24(R10), R11
+	VMOVUPS    (CX)(R11*1), Z10
+	VPUNPCKLBW Z8, Z7, Z11
+	VPUNPCKHBW Z8, Z7, Z7
+	VPUNPCKLBW Z10, Z9, Z8
+	VPUNPCKHBW Z10, Z9, Z9
+	VPUNPCKLWD Z8, Z11, Z10
+	VPUNPCKHWD Z8, Z11, Z8
+	VPUNPCKLWD Z9, Z7, Z11
+	VPUNPCKHWD Z9, Z7, Z7
+	VPDPBUSD   (BX), Z10, Z3
+	VPDPBUSD   64(BX), Z8, Z4
+	VPDPBUSD   128(BX), Z11, Z5
+	VPDPBUSD   192(BX), Z7, Z6
+	ADDQ       $+32, R10
+	ADDQ       $+256, BX
+	DECQ       R9
+	JNZ        quad
+	VCVTDQ2PS  Z3, Z3
+	VMULPS     256(SI), Z3, Z3
+	VCVTDQ2PS  Z4, Z4
+	VMULPS     320(SI), Z4, Z4
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     384(SI), Z5, Z5
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     448(SI), Z6, Z6
+	VMINPS     Z0, Z3, Z3
+	VCVTPS2DQ  Z3, Z3
+	VMINPS     Z0, Z4, Z4
+	VCVTPS2DQ  Z4, Z4
+	VMINPS     Z0, Z5, Z5
+	VCVTPS2DQ  Z5, Z5
+	VMINPS     Z0, Z6, Z6
+	VCVTPS2DQ  Z6, Z6
+	VPACKSSDW  Z4, Z3, Z3
+	VPADDSW    Z1, Z3, Z3
+	VPACKSSDW  Z6, Z5, Z5
+	VPADDSW    Z1, Z5, Z5
+	VPACKSSWB  Z5, Z3, Z3
+	VPXORD     Z2, Z3, Z3
+	DECQ       DI
+	JZ         last
+	VMOVUPS    Z3, (DX)
+	ADDQ       $+64, CX
+	ADDQ       $+64, DX
+	ADDQ       $+512, SI
+	DECQ       R8
+	JNZ        vector
+	JMP        repeat
+
+last:
+	VMOVDQU8 Z3, K1, (DX)
+	MOVQ     72(AX), R11
+	ADDQ     R11, (AX)
+	MOVQ     80(AX), R11
+	ADDQ     R11, 8(AX)
+	DECQ     64(AX)
+	JNZ      row
+	VZEROUPPER
+	RET
+
 // func bytePlaneAVX512(dst *byte, src *byte, rows int, n int, dstRow int, srcRow int, flip uint32)
 // Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·bytePlaneAVX512(SB), NOSPLIT, $0-52
@@ -7767,10 +7574,10 @@ TEXT ·bytePlaneAVX512(SB), NOSPLIT, $0-52
 	MOVQ         dstRow+32(FP), BX
 	MOVQ         srcRow+40(FP), SI
 	VBROADCASTSS flip+48(FP), Z0
-	MOVQ         n+24(FP), R8
-	ANDQ         $+63, R8
-	MOVQ         $-1, DI
-	BZHIQ        R8, DI, DI
+	MOVQ         n+24(FP), DI
+	ANDQ         $+63, DI
+	MOVQ         $-1, R8
+	BZHIQ        DI, R8, DI
 	KMOVQ        DI, K1
 
 row:

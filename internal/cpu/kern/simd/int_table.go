@@ -28,21 +28,35 @@ type IntTable struct {
 	Quant              func(dst *byte, src *float32, n int, scale, lo, hi float32, zero int32)
 	Requant            func(dst *byte, src *int32, n int, scale, lo, hi float32, zero int32)
 
-	// The same for rows with a factor each, which read no lane beyond n; zeros is zero twice, in 16 bits each. nil: there is none.
-	RequantRowsU, RequantRowsS func(dst *byte, src *int32, rows, n, dstRow, srcRow int, factors *float32, least, most float32, zero, zeros int32)
-
-	// The same for rows of Nr sums by fours, with a factor for each column, whose four bytes are a word.
-	RequantColumnsU, RequantColumnsS func(dst *uint32, src *int32, quads int, factors *float32, most float32, zeros int32)
+	// The same for rows with a factor each, which read no lane beyond n, and for rows of Nr sums with a factor for each
+	// column, of which cols are stored. Bounds and zero points are those of signed bytes, flip makes them unsigned; zeros
+	// is zero twice, in 16 bits each. nil: there is none.
+	RequantRows   func(dst *byte, src *int32, rows, n, dstRow, srcRow int, factors *float32, least, most float32, zero, zeros int32, flip uint32)
+	RequantPixels func(dst *byte, src *int32, rows, cols, dstRow int, factors *float32, most float32, zeros int32, flip uint32)
 
 	AddFoursU, AddFoursS func(dst, a, b *byte, n int, fa, fb, start, most float32)
 
 	QuadRow            func(dst *uint32, src *byte, n, plane int, flip uint32) // any n
 	PairRowU, PairRowS func(dst *uint32, src *byte, n, plane int)              // multiples of 16; nil: plain Go
 
-	// ByteTaps sums rows of vectors of pixels over words of four taps; nil: there is none. pick are the
-	// words that go to each quarter of a vector, then the bytes within it.
-	ByteTaps  func(dst *int32, src *byte, vectors, rows, dstRow, srcRow, step int, offs *int, count int, w *uint32, start int32, pick *uint32)
 	BytePlane func(dst, src *byte, rows, n, dstRow, srcRow int, flip uint32) // copies rows of n bytes, flip added by exclusive or
+}
+
+// Packing is a zero point as the kernels add it that saturate while they pack: bounds and zero point are those of
+// signed bytes, which Flip makes unsigned by exclusive or.
+type Packing struct {
+	Least, Most float32 // before the zero point is added
+	Zero, Zeros int32   // Zeros is Zero twice, in 16 bits each
+	Flip        uint32
+}
+
+// PackedZero is the zero point of signed or unsigned bytes.
+func PackedZero(signed bool, zero int32) (p Packing) {
+	if !signed {
+		zero, p.Flip = zero-128, 0x80808080
+	}
+	p.Least, p.Most, p.Zero, p.Zeros = -128-float32(zero), 127-float32(zero), zero, zero&0xffff|zero<<16
+	return p
 }
 
 // PixelArgs is the argument block of the kernels that sum up windows of pixels whose bytes lie side by side; the
@@ -56,6 +70,29 @@ type PixelArgs struct {
 	Words int // of a run
 	Pixel int // bytes from one pixel to the next
 }
+
+// DepthArgs is the argument block of the kernel that sums up and quantizes windows of one channel each over pixels
+// whose bytes lie side by side, 64 bytes at a time; the generated code knows the fields by their offsets: do not reorder.
+// The kernel changes In, Out and Rows.
+type DepthArgs struct {
+	In, Out unsafe.Pointer // first byte of the first window; results
+	W       unsafe.Pointer // of each vector, the words of each four taps: see DepthLane for their order
+	Start   unsafe.Pointer // of each vector, 64 starts of sums and 64 factors, in the same order
+	Offs    unsafe.Pointer // of each tap, in bytes from the first of the window; four for each Quad
+	Quads   int
+	Vectors int // of a row
+	Period  int // vectors after which W and Start repeat
+	Rows    int
+	InRow   int // bytes from one row to the next
+	OutRow  int
+	Last    int     // bytes of the last vector of a row that are stored
+	Most    float32 // as in RequantPixels
+	Zeros   int32
+	Flip    uint32
+}
+
+// DepthLane is the byte of a vector that lane i of its words belongs to.
+func DepthLane(i int) int { return i/4%4*16 + i/16*4 + i%4 }
 
 // Products returns the kernels whose integer products this level uses.
 func (t *Table) Products() *Table {

@@ -49,6 +49,9 @@ func (t *Table) MicroInt(kind IntKind, h int, u *UkArgs) {
 // BytePixels sums up the windows of h pixels, at most Mr; there is none without quads.
 func (t *Table) BytePixels(h int, a *PixelArgs) { bytePixelsAVX512((*byte)(unsafe.Pointer(a)), h-1) }
 
+// DepthPixels sums up and quantizes windows of one channel each; there is none without quads.
+func (t *Table) DepthPixels(a *DepthArgs) { depthPixelsAVX512((*byte)(unsafe.Pointer(a))) }
+
 // Direct calls the direct kernel for so many pixels by one or two blocks; plain says
 // that the input is in the plain layout.
 func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {

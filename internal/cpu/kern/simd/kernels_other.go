@@ -15,6 +15,9 @@ func (t *Table) MicroInt(_ IntKind, h int, u *UkArgs) { microPairsGeneric(h, u) 
 // BytePixels is for levels with quads, of which there is none.
 func (t *Table) BytePixels(int, *PixelArgs) { panic("no quads") }
 
+// DepthPixels is for levels with quads.
+func (t *Table) DepthPixels(*DepthArgs) { panic("no quads") }
+
 // Direct calls the direct kernel for so many pixels by one or two blocks; plain says
 // that the input is in the plain layout.
 func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {

@@ -103,7 +103,7 @@ var tableAVX512 = &Table{
 	Ints: IntTable{
 		MulSub: intMulSubAVX512, ToFloat: intToFloatAVX512, FromFloat: floatToIntAVX512, WidenU: widenU8AVX512, WidenS: widenS8AVX512,
 		DequantU: dequantU8AVX512, DequantS: dequantS8AVX512, Quant: quantAVX512, Requant: requantAVX512,
-		RequantRowsU: requantRowsU8AVX512, RequantRowsS: requantRowsS8AVX512, RequantColumnsU: requantColumnsU8AVX512, RequantColumnsS: requantColumnsS8AVX512, AddFoursU: addFoursU8AVX512, AddFoursS: addFoursS8AVX512,
+		RequantRows: requantRowsAVX512, RequantPixels: requantPixelsAVX512, AddFoursU: addFoursU8AVX512, AddFoursS: addFoursS8AVX512,
 	},
 	BlockTaps: blockTapsAVX512, BlockMax: blockMaxAVX512, DepthRows: [2]DepthRows{depthRows1AVX512, depthRows2AVX512},
 	WinoIn: [2]winoIn{winoIn2AVX512, winoIn4AVX512}, WinoOut: [2]winoOut{winoOut2AVX512, winoOut4AVX512},

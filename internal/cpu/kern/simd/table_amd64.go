@@ -14,7 +14,7 @@ var tables = [machine.NumLevels]*Table{machine.LevelGeneric: genericTable, machi
 func init() {
 	t := tableAVX512
 	if cpu.X86.HasAVX512VNNI {
-		t.Ints.Quads, t.Ints.QuadRow, t.Ints.ByteTaps, t.Ints.BytePlane = true, quadRowAVX512, byteTapsAVX512, bytePlaneAVX512
+		t.Ints.Quads, t.Ints.QuadRow, t.Ints.BytePlane = true, quadRowAVX512, bytePlaneAVX512
 	} else {
 		t.Ints.base = tableAVX2
 	}

@@ -87,32 +87,23 @@ func RequantizeRows(dst []byte, ld int, s Sums, signed bool, zero int32) {
 		return
 	}
 	dst, x, factors := dst[:(s.Rows-1)*ld+s.N], s.X[:(s.Rows-1)*s.LD+s.N], s.Factors[:s.Rows]
-	t := &simd.Active().Ints
-	f := t.RequantRowsU
-	if signed {
-		f = t.RequantRowsS
-	}
+	f := simd.Active().Ints.RequantRows
 	if f == nil || zero < -128 || zero > 255 {
 		for i, factor := range factors {
 			Requantize(dst[i*ld:][:s.N], x[i*s.LD:][:s.N], signed, factor, zero)
 		}
 		return
 	}
-	lo, hi := quantRange(signed, zero)
-	f(&dst[0], &x[0], s.Rows, s.N, ld, 4*s.LD, &factors[0], lo, hi, zero, zero&0xffff|zero<<16)
+	q := simd.PackedZero(signed, zero)
+	f(&dst[0], &x[0], s.Rows, s.N, ld, 4*s.LD, &factors[0], q.Least, q.Most, q.Zero, q.Zeros, q.Flip)
 }
 
-// RequantizeColumns is Requantize of rows of n sums by fours, with a factor for each of the n columns: the four bytes of
-// a column become a word, the first row's the lowest. It is for tables with such kernels; n is the width of their panels.
-// The words may take the place of the sums.
-func RequantizeColumns(t *simd.Table, dst []uint32, x []int32, factors []float32, signed bool, zero int32) {
-	f := t.Ints.RequantColumnsU
-	if signed {
-		f = t.Ints.RequantColumnsS
-	}
-	_, hi := quantRange(signed, zero)
-	quads := len(x) / (4 * len(factors))
-	f(&dst[:quads*len(factors)][0], &x[0], quads, &factors[0], hi, zero&0xffff|zero<<16)
+// RequantizePixels is Requantize of rows of sums, as wide as the panels of the table, of which the first cols are written;
+// each column has a factor. Rows of bytes lie ld apart; memory of a row more is read. It is for tables with such a kernel.
+func RequantizePixels(t *simd.Table, dst []byte, ld int, x []int32, rows, cols int, factors []float32, signed bool, zero int32) {
+	q := simd.PackedZero(signed, zero)
+	_, _, _ = dst[:(rows-1)*ld+cols], x[:machine.RoundUp(rows, 2)*t.Nr], factors[:t.Nr]
+	t.Ints.RequantPixels(&dst[0], &x[0], rows, cols, ld, &factors[0], q.Most, q.Zeros, q.Flip)
 }
 
 // toByte clamps, rounds and adds the zero point.
