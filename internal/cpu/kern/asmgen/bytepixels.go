@@ -22,9 +22,11 @@ import (
 
 // Fields of the argument block, in bytes; package simd declares the same order.
 const (
-	bpIn, bpW, bpSums, bpStart       = 0, 8, 16, 24
-	bpOffs, bpRuns, bpWords, bpPixel = 32, 40, 48, 56
-	byteAhead                        = 2048
+	bpIn, bpW, bpSums, bpStart         = 0, 8, 16, 24
+	bpOffs, bpRuns, bpWords, bpPixel   = 32, 40, 48, 56
+	bpOut, bpOutRow, bpCols, bpFactors = 64, 72, 80, 88
+	bpMost, bpFlip, bpZeros            = 96, 100, 104
+	byteAhead                          = 2048
 )
 
 func emitBytePixels(g *gen) {
@@ -58,6 +60,9 @@ func (g *gen) bytePixels(h int) {
 		words := d.field(args, bpWords)
 		g.loop("words", words, 1, d.byteWord)
 	})
+	out := d.field(args, bpOut)
+	g.TESTQ(out, out)
+	g.JNZ(operand.LabelRef("bytes"))
 	sums := d.field(args, bpSums)
 	for i := range d.acc {
 		for j := range 2 {
@@ -65,6 +70,43 @@ func (g *gen) bytePixels(h int) {
 		}
 	}
 	g.ret()
+	g.Label("bytes")
+	d.toRows(args, out)
+	g.ret()
+}
+
+// toRows requantizes the sums and stores them, two rows at a time.
+func (d *direct) toRows(args, out gp) {
+	g := d.gen
+	row, factors := d.field(args, bpOutRow), d.field(args, bpFactors)
+	k, order := g.firstBytes(d.field(args, bpCols)), g.quarters()
+	zeros := g.to(g.VPBROADCASTD, at(args, bpZeros))
+	for i := 0; i < d.t; i += 2 {
+		rows := append(d.acc[i:], d.acc[i])[:2] // a last row stands for two
+		v := [4]vec{rows[0][0], rows[0][1], rows[1][0], rows[1][1]}
+		n := 2 * min(2, d.t-i)
+		for j, x := range v[:n] {
+			g.VCVTDQ2PS(x, x)
+			g.mul(x, x, at(factors, j%2*g.bytes()))
+			g.VMINPS_BCST(at(args, bpMost), x, x)
+			g.VCVTPS2DQ(x, x)
+		}
+		for j := 0; j < n; j += 2 {
+			g.VPACKSSDW(v[j+1], v[j], v[j])
+			g.VPADDSW(zeros, v[j], v[j])
+		}
+		y := v[0]
+		g.VPACKSSWB(v[n-2], y, y)
+		g.VPXORD_BCST(at(args, bpFlip), y, y)
+		g.VPERMD(y, order, y)
+		g.VMOVDQU8(y.AsY(), k, at(out, 0))
+		g.ADDQ(row, out)
+		if n == 4 {
+			g.VEXTRACTI64X4(operand.U8(1), y, y.AsY())
+			g.VMOVDQU8(y.AsY(), k, at(out, 0))
+			g.ADDQ(row, out)
+		}
+	}
 }
 
 // byteWord multiplies a word of the window.

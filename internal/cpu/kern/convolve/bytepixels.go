@@ -446,29 +446,43 @@ func (b *bytePixels) panelOf(r *intConvRun, outer, chunk, panel int, sums []int3
 	a := simd.PixelArgs{W: machine.Ptr(r.w.Words, (group*b.panels+panel)*b.k*t.Nr), Start: machine.Ptr(r.init, oc),
 		Offs: machine.Ptr(b.offs, 0), Runs: len(b.offs), Words: b.run, Pixel: b.pixel * c.s.Stride[2]}
 	in := r.image[image*b.pixels()*b.pixel+group*4*b.words:]
+	bytes, pitch := unsafe.Slice((*byte)(machine.Ptr(sums, 0)), 4*len(sums)), t.Nr // in place
+	direct := c.quantized && r.windows == nil
+	if direct {
+		q := simd.PackedZero(r.q.Signed, r.q.Zero)
+		a.Factors, a.Cols, a.Most, a.Flip, a.Zeros = machine.Ptr(r.factors, oc), cols, q.Most, q.Flip, q.Zeros
+	}
 	first, n := 0, 0
 	for tile := chunk * b.perChunk; tile < min((chunk+1)*b.perChunk, b.lines*b.tiles.P); tile++ {
 		line := tile / b.tiles.P
 		x, h := b.tiles.Part(tile % b.tiles.P)
 		if n == 0 {
 			first = line*b.width + x
+			if c.outPixels {
+				pitch = c.s.OutC
+				bytes = r.q.Y[(image*c.outN+first)*pitch+oc:]
+			}
+		}
+		if direct {
+			a.Out, a.OutRow = machine.Ptr(bytes, n*pitch), pitch
 		}
 		a.In = machine.Ptr(in, (b.first(line)+x*c.s.Stride[2])*b.pixel)
 		a.Sums = machine.Ptr(sums, n*t.Nr)
 		t.BytePixels(h, &a)
 		n += h
 	}
-	b.correct(sums, oc, r.windowsOf(outer, first, n))
+	if !direct {
+		b.correct(sums, oc, r.windowsOf(outer, first, n))
+	}
+	if c.quantized && !direct {
+		vec.RequantizePixels(t, bytes, pitch, sums, n, cols, r.factors[oc:], r.q.Signed, r.q.Zero)
+	}
 	switch {
 	case !c.quantized:
 		for p := 0; p < n; p += t.Tw {
 			t.Transpose((*float32)(machine.Ptr(r.y, (image*c.s.OutC+oc)*c.outN+first+p)), (*float32)(machine.Ptr(sums, p*t.Nr)), cols, 4*c.outN, 4*t.Nr, min(t.Tw, n-p))
 		}
-	case c.outPixels:
-		vec.RequantizePixels(t, r.q.Y[(image*c.outN+first)*c.s.OutC+oc:], c.s.OutC, sums, n, cols, r.factors[oc:], r.q.Signed, r.q.Zero)
-	default:
-		bytes := unsafe.Slice((*byte)(machine.Ptr(sums, 0)), n*t.Nr) // in place
-		vec.RequantizePixels(t, bytes, t.Nr, sums, n, t.Nr, r.factors[oc:], r.q.Signed, r.q.Zero)
+	case !c.outPixels:
 		toPlanes(t, r.q.Y[(image*c.s.OutC+oc)*c.outN+first:], c.outN, bytes, n, t.Nr, cols, words)
 	}
 }

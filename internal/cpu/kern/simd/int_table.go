@@ -69,6 +69,14 @@ type PixelArgs struct {
 	Runs  int
 	Words int // of a run
 	Pixel int // bytes from one pixel to the next
+
+	Out     unsafe.Pointer // bytes of the first pixel, nil for the sums as they are
+	OutRow  int            // bytes from one pixel to the next
+	Cols    int            // bytes that are stored of a pixel
+	Factors unsafe.Pointer // Nr
+	Most    float32        // as in RequantPixels
+	Flip    uint32
+	Zeros   int32
 }
 
 // DepthArgs is the argument block of the kernel that sums up and quantizes windows of one channel each over pixels
