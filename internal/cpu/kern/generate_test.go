@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +63,7 @@ func TestEncodings(t *testing.T) {
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		require.NoError(t, err)
-		require.Empty(t, sse.FindAllString(string(text), 3), f)
+		instructions := strings.ReplaceAll(string(text), "; ", "\n\t") // of a line that has several
+		require.Empty(t, sse.FindAllString(instructions, 3), f)
 	}
 }
