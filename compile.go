@@ -463,7 +463,7 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Va
 
 // guarded runs while the files are watched.
 func (s *Session) guarded(ctx context.Context, inputs []ndarray.Value, run runner) (out []ndarray.Value, err error) {
-	defer s.p.life.guard(debug.SetPanicOnFault(true), (*files).checkNow, &err)
+	defer s.p.life.guard(debug.SetPanicOnFault(true), &err)
 	if inputs != nil {
 		if err := s.notStale(inputs); err != nil {
 			return nil, err

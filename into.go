@@ -54,7 +54,7 @@ func (s *Session) RunInto(ctx context.Context, inputs map[string]ndarray.Value, 
 
 // runInto runs while the files are watched, as [Session.guarded] does; it allocates nothing.
 func (s *Session) runInto(ctx context.Context, inputs map[string]ndarray.Value) (err error) {
-	defer s.p.life.guard(debug.SetPanicOnFault(true), (*files).checkNow, &err)
+	defer s.p.life.guard(debug.SetPanicOnFault(true), &err)
 	if ctx == nil {
 		return errNilContext
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/sysmem"
@@ -53,10 +52,9 @@ type FileChangedError = sysmem.FileChangedError
 
 // files are the mapped files that models have in common.
 type files struct {
-	held    []io.Closer
-	mapped  int64        // bytes of the mappings
-	checked atomic.Int64 // when they were last found unchanged, since processStart
-	users   atomic.Int64 // lifetimes that hold them
+	held   []io.Closer
+	mapped int64        // bytes of the mappings
+	users  atomic.Int64 // lifetimes that hold them
 }
 
 // watched is a file that can tell whether it was written to.
@@ -74,22 +72,7 @@ func (f *files) check() error {
 			}
 		}
 	}
-	f.checked.Store(int64(time.Since(processStart)))
 	return nil
-}
-
-// checkInterval is how often runs look at the files: a short run costs less than asking the
-// system, and a file is not written in less.
-const checkInterval = 100 * time.Microsecond
-
-var processStart = time.Now()
-
-// checkNow is check, but not twice within the interval.
-func (f *files) checkNow() error {
-	if f.mapped == 0 || int64(time.Since(processStart))-f.checked.Load() < int64(checkInterval) {
-		return nil
-	}
-	return f.check()
 }
 
 func newFiles(held []io.Closer) *files {
@@ -261,7 +244,7 @@ func using[T any](l *lifetime, f func() (T, error)) (out T, err error) {
 			out = none
 		}
 	}()
-	defer l.guard(debug.SetPanicOnFault(true), (*files).check, &err)
+	defer l.guard(debug.SetPanicOnFault(true), &err)
 	return f()
 }
 
@@ -275,13 +258,12 @@ func usingContext[T any](ctx context.Context, l *lifetime, f func() (T, error)) 
 
 // guard ends what began with [debug.SetPanicOnFault]: it makes a panic an error, and looks at
 // the files.
-func (l *lifetime) guard(old bool, check func(*files) error, err *error) {
+func (l *lifetime) guard(old bool, err *error) {
 	debug.SetPanicOnFault(old)
 	if r := recover(); r != nil {
 		*err = rescue.Caught(r)
-		check = (*files).check
 	}
-	if changed := check(l.share.files); changed != nil {
+	if changed := l.share.files.check(); changed != nil {
 		*err = changed
 	}
 }

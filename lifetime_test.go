@@ -410,3 +410,102 @@ func TestFileReplaced(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 }
+
+// TestDataChangedMeanwhile: what happens to a file of external data while goroutines run, compile, optimize and save ends in an error or in what was opened, whole.
+// A child process does it, as in TestFileChanged.
+func TestDataChangedMeanwhile(t *testing.T) {
+	if os.Getenv("BERTH_TEST_CHILD") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestDataChangedMeanwhile$", "-test.v")
+		cmd.Env = append(os.Environ(), "BERTH_TEST_CHILD=1")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	_, other := weightyFile(t, 2, true)
+	next, err := os.ReadFile(other[0])
+	require.NoError(t, err)
+	written := func(path string) error { // in pieces, as a copy by another process
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		for at := 0; err == nil && at < len(next); at += 1 << 16 {
+			_, err = f.WriteAt(next[at:min(at+1<<16, len(next))], int64(at))
+		}
+		return errors.Join(err, f.Close())
+	}
+	kept := map[string]func(string) error{ // the mapping stays what it was
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", next, 0o600), os.Rename(path+".new", path))
+		},
+		"replaced by a shorter one": func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", next[:99], 0o600), os.Rename(path+".new", path))
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) { changedMeanwhile(t, change, false) })
+	}
+	t.Run("the next version", func(t *testing.T) { changedMeanwhile(t, written, false) })
+	for name, change := range kept {
+		t.Run(name, func(t *testing.T) { changedMeanwhile(t, change, true) })
+	}
+}
+
+func changedMeanwhile(t *testing.T, change func(string) error, works bool) {
+	path, data := weightyFile(t, 1, true)
+	m, p, _, err := opened(path)
+	require.NoError(t, err)
+	want, err := p.RunValues(t.Context(), weightyInputs())
+	require.NoError(t, err)
+	plain, err := compiledAndRun(m, berth.WithoutPasses())
+	require.NoError(t, err)
+	wants := [...]map[string]ndarray.Value{want, want, nil, nil, want, plain}
+	dir := t.TempDir()
+	var changed atomic.Bool
+	var wg sync.WaitGroup
+	for i := range 6 {
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		wg.Go(func() {
+			for after := 0; after < 3; {
+				if changed.Load() {
+					after++
+				}
+				var got map[string]ndarray.Value
+				use := [...]func() error{
+					func() (err error) { got, err = p.RunValues(context.Background(), weightyInputs()); return err },
+					func() (err error) { got, err = s.RunValues(context.Background(), weightyInputs()); return err },
+					func() (err error) { _, _, err = m.Optimize(context.Background()); return err },
+					func() error { return m.Save(filepath.Join(dir, "saved.onnx"), berth.SaveOptions{}) },
+					func() (err error) { got, err = compiledAndRun(m); return err },
+					func() (err error) { got, err = compiledAndRun(m, berth.WithoutPasses()); return err },
+				}[i]
+				err := use()
+				if now := new(berth.FileChangedError); errors.As(err, &now) && !works {
+					continue
+				}
+				if !assert.NoError(t, err, "use %d", i) || got != nil && !assert.Equal(t, wants[i], got, "use %d", i) {
+					return
+				}
+				if after > 0 && !works {
+					assert.Fail(t, "no error", "use %d", i)
+				}
+			}
+		})
+	}
+	time.Sleep(5 * time.Millisecond)
+	assert.NoError(t, change(data[0]))
+	time.Sleep(time.Millisecond)
+	changed.Store(true)
+	wg.Wait()
+	assert.NoError(t, m.Close())
+}
+
+func compiledAndRun(m *berth.Model, opts ...berth.Option) (map[string]ndarray.Value, error) {
+	p, err := m.Compile(context.Background(), opts...)
+	if err != nil {
+		return nil, err
+	}
+	return p.RunValues(context.Background(), weightyInputs())
+}

@@ -58,10 +58,21 @@ func openFile(ctx context.Context, path string, least int64) (*Mapping, error) {
 	}
 	defer f.Close()
 	data, err := readFile(ctx, f, info)
+	if err == nil && info.Mode().IsRegular() {
+		err = unchanged(f, info)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &Mapping{data: data}, nil
+}
+
+// unchanged reports a file that was written to while it was read.
+func unchanged(f *os.File, was os.FileInfo) error {
+	if now, err := f.Stat(); err != nil || now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) {
+		return &sysmem.FileChangedError{Path: f.Name()}
+	}
+	return nil
 }
 
 // watched maps a file; nil if that can not be done.

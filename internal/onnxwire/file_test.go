@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 func TestOpenAliasesWeights(t *testing.T) {
@@ -94,4 +97,25 @@ func TestReadFileEnds(t *testing.T) {
 	cancel()
 	_, err = ReadFile(ended, path)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestChangedWhileRead: a file that is written to while it is read is an error, whatever was read.
+func TestChangedWhileRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	for name, change := range map[string]func() error{
+		"longer":  func() error { return os.Truncate(path, 100) },
+		"shorter": func() error { return os.Truncate(path, 1) },
+		"written": func() error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) },
+	} {
+		require.NoError(t, os.WriteFile(path, []byte("weights"), 0o600))
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		info, err := f.Stat()
+		require.NoError(t, err)
+		require.NoError(t, unchanged(f, info), name)
+		require.NoError(t, change())
+		var changed *sysmem.FileChangedError
+		require.ErrorAs(t, unchanged(f, info), &changed, name)
+		require.NoError(t, f.Close())
+	}
 }
