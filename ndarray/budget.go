@@ -8,7 +8,7 @@ import (
 )
 
 // Budget is how many bytes of memory the process may use beyond what it used when it started;
-// 0 is the default, three quarters of the machine's memory. [Budget.Ask] comes before memory
+// 0 is the default, three quarters of the machine's memory, its control group's or GOMEMLIMIT if that is less. [Budget.Ask] comes before memory
 // is taken whose size a file or data decides.
 type Budget = sysmem.Budget
 

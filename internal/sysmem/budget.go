@@ -53,10 +53,14 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s of %d bytes, with %d in use, is beyond the limit of %d; %s", e.What, e.Bytes, e.Live, e.Limit, remedy)
 }
 
-// Default is the budget where none is set: three quarters of the machine's
-// memory, or 64 GiB where the system does not say how much that is, and no more
+// Default is the budget where none is set: three quarters of the machine's or control group's
+// memory, or 64 GiB where the system does not say how much that is; no more than GOMEMLIMIT,
+// near which the collector takes the time of all else; and no more
 // than three quarters of what an int counts, which on 32 bits is less.
-var Default = sync.OnceValue(func() int64 { return share(Memory(), math.MaxInt) })
+var Default = sync.OnceValue(func() int64 { return min(share(Memory(), math.MaxInt), goLimit) })
+
+// goLimit is GOMEMLIMIT. What is set while the process runs may be for one operation alone.
+var goLimit = debug.SetMemoryLimit(-1)
 
 // share is the default budget for a memory, 0 if not known, and the largest int.
 func share(memory, largest int64) int64 {

@@ -2,11 +2,30 @@ package sysmem
 
 import (
 	"math"
+	"os"
+	"os/exec"
 	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
+
+// TestGoLimit: the default budget is no more than GOMEMLIMIT, which a process is started with.
+func TestGoLimit(t *testing.T) {
+	if os.Getenv("BERTH_TEST_CHILD") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestGoLimit$", "-test.v")
+		cmd.Env = append(os.Environ(), "BERTH_TEST_CHILD=1", "GOMEMLIMIT=50MiB")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	assert.EqualValues(t, 50<<20, Default())
+	var full *Error
+	require.ErrorAs(t, Budget(0).Ask("an arena", 51<<20), &full)
+	assert.EqualValues(t, 50<<20, full.Limit)
+	require.NoError(t, Budget(60<<20).Ask("an arena", 51<<20), "a limit that is given counts alone")
+}
 
 func TestMemory(t *testing.T) {
 	switch runtime.GOOS {
