@@ -19,6 +19,7 @@ type builder struct {
 	adj    map[*ssa.Value]*ssa.Value // adjoints found so far
 	active map[*ssa.Value]bool       // values that depend smoothly on those that are differentiated by
 	made   []*ssa.Node               // nodes added, in order
+	last   bool                      // see [Reversal]
 	err    error                     // the first failure while building
 }
 
@@ -178,6 +179,17 @@ func (g *builder) op(op string, in ...*ssa.Value) *ssa.Value { return g.node(op,
 // with adds a node of one result with attributes.
 func (g *builder) with(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
 	return g.node(op, in, 1, attrs...).Out[0]
+}
+
+// private adds a node of package backward.
+func (g *builder) private(op string, w *windowAttrs, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
+	kernel := make([]int64, len(w.kernel))
+	kit.Convert(nil, kernel, w.kernel, func(k int) int64 { return int64(k) })
+	n := g.add(op, in, 1, append(attrs, ssa.IntsAttr("kernel_shape", kernel...), ssa.IntsAttr("strides", w.strides...),
+		ssa.IntsAttr("dilations", w.dilations...), ssa.IntsAttr("pads", w.pads...))...)
+	n.Domain = ops.Private
+	g.infer(n)
+	return n.Out[0]
 }
 
 func (g *builder) constant(c *ssa.Constant) *ssa.Value {

@@ -62,6 +62,7 @@ func (g *builder) reverseBranch(n *ssa.Node, branch *ssa.Graph, dy []*ssa.Value,
 		return nil
 	}
 	b := newBuilder(g.ctx, body, nil)
+	b.last = g.last
 	for _, k := range wanted {
 		b.active[body.Params[k]] = true
 	}
@@ -193,6 +194,7 @@ func (g *builder) stacked(n *ssa.Node, body *ssa.Graph, params []*ssa.Value, tot
 // walkBack makes the Scan from the last iteration to the first. stacks are the carried values that entered each.
 func (g *builder) walkBack(it *iteration, stacks, dy []*ssa.Value) []*ssa.Value {
 	b := newBuilder(g.ctx, it.body, nil)
+	b.last = g.last
 	g.markBody(b, it)
 	w := &wayBack{iteration: it, outer: g, b: b, path: slices.Clone(it.body.Nodes)}
 	w.seeds(dy)

@@ -23,6 +23,7 @@ func byFormula(f formula) rule {
 			return nil
 		}
 		inner := newBuilder(g.ctx, g.graph, g.before)
+		inner.last = g.last
 		for i, v := range n.In {
 			if g.wants(n, i) {
 				inner.active[v] = true

@@ -202,6 +202,9 @@ func (g *builder) groupedWeights(w *windowAttrs, x, d *ssa.Value, group int64) *
 	if channels, ok := x.Type.Static(); ok && group > 1 && int64(channels[1]) == group {
 		return g.depthwiseWeights(w, x, d)
 	}
+	if g.last && len(w.kernel) <= 2 {
+		return g.private("ConvWeights", w, []*ssa.Value{x, d}, ssa.IntAttr("group", group))
+	}
 	xs, ds := []*ssa.Value{x}, []*ssa.Value{d}
 	if group > 1 {
 		xs = g.node("Split", []*ssa.Value{x}, int(group), ssa.IntAttr("axis", 1), ssa.IntAttr("num_outputs", group)).Out
@@ -308,6 +311,14 @@ func maxPoolGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		return nil
 	}
 	x, flat := n.In[0], g.ints(-1)
+	if kernel := ops.Ints(n, "kernel_shape"); g.last && len(kernel) <= 2 && x.Type.IsStatic() && ops.Int(n, "ceil_mode") == 0 {
+		size := make([]int, len(kernel))
+		kit.Convert(nil, size, kernel, func(k int64) int { return int(k) })
+		if w, ok := g.window(n, size); ok {
+			return []*ssa.Value{g.private("MaxPoolGradient", w, []*ssa.Value{x, dy[0]})}
+		}
+		return nil
+	}
 	at := n.Output(1)
 	if at == nil {
 		at = g.node("MaxPool", n.In, 2, n.Attrs...).Out[1]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -127,17 +128,23 @@ func trainedNormGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value 
 		axes = append(axes, axesFrom(2, g.rank(x))...)
 	}
 	centered := g.op("Sub", x, g.meanOver(x, axes))
-	over := func(op string, v *ssa.Value) *ssa.Value { // an image first: that can be one kernel with the product that it reduces
+	share := g.op("Div", g.like(g.op("Size", n.In[1]), d), g.like(g.op("Size", x), d))
+	sum := func(v *ssa.Value) *ssa.Value { // an image first: that can be one kernel with the product that it is of
 		if len(axes) > 1 {
-			v = g.reduce(op, v, axes[1:]...)
+			v = g.reduce("ReduceSum", v, axes[1:]...)
 		}
-		return g.reduce(op, v, 0)
+		return g.reduce("ReduceSum", v, 0)
 	}
-	inv := g.inverseRoot(g.plusNumber(over("ReduceMean", g.square(centered)), float64(ops.Float(n, "epsilon"))))
-	scale, bias := g.mul(inv, over("ReduceSum", g.mul(d, centered))), over("ReduceSum", d)
+	variance := func() *ssa.Value {
+		if x.Type.DType == ndarray.Float16 { // a sum of squares may be beyond it
+			return g.meanOver(g.square(centered), axes)
+		}
+		return g.mul(sum(g.square(centered)), share)
+	}
+	inv := g.inverseRoot(g.plusNumber(variance(), float64(ops.Float(n, "epsilon"))))
+	scale, bias := g.mul(inv, sum(g.mul(d, centered))), sum(d)
 	out := make([]*ssa.Value, 5)
 	if g.wants(n, 0) {
-		share := g.op("Div", g.like(g.op("Size", inv), d), g.like(g.op("Size", x), d))
 		steep := g.op("Sub", d, g.mul(bias, share))
 		steep = g.op("Sub", steep, g.mul(centered, g.mul(g.mul(inv, scale), share)))
 		out[0] = g.mul(steep, g.mul(inv, g.asChannel(n.In[1], x)))

@@ -74,6 +74,9 @@ type Reversal struct {
 	By     []*ssa.Value
 	Held   []*ssa.Value // values that count as constants
 	Before *ssa.Node    // new nodes go ahead of this one; nil: to the end
+	// Last says that nothing differentiates or saves what is appended: nodes may be of operators that programs of package train
+	// alone have, and that take less memory and time.
+	Last bool
 }
 
 // check reports what is missing.
@@ -91,6 +94,7 @@ func (r *Reversal) Append(ctx context.Context) (_ []*ssa.Value, err error) {
 		return nil, err
 	}
 	b := newBuilder(ctx, r.Graph, r.Before)
+	b.last = r.Last
 	for _, v := range r.By {
 		b.active[v] = true
 	}

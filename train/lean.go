@@ -2,8 +2,11 @@ package train
 
 import (
 	"context"
+	"slices"
 
 	"github.com/berth-onnx/berth/internal/fuse"
+	"github.com/berth-onnx/berth/internal/ops/backward"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -15,4 +18,55 @@ func grouped(ctx context.Context, g *ssa.Graph) error {
 		_, forward := f.at[n]
 		return !forward
 	})
+}
+
+// poolFirst takes maxima before an activation that keeps their order, which it then computes for fewer elements. The derivative comes to be
+// at the same elements, and needs no mask of all of them:
+//
+//	MaxPool(Relu(x))  ─▶  Relu(MaxPool(x))
+func poolFirst(g *ssa.Graph) {
+	for _, n := range slices.Clone(g.Nodes) {
+		if n.Op != "MaxPool" || n.Domain != "" || len(n.Out) > 1 || n.In[0].Def == nil {
+			continue
+		}
+		relu := n.In[0].Def
+		if relu.Op != "Relu" || relu.Domain != "" || len(relu.Out[0].Uses()) > 1 || g.IsResult(relu.Out[0]) || relu.In[0].Type.IsBlocked() {
+			continue
+		}
+		old := n.Out[0]
+		n.SetInput(0, relu.In[0])
+		m := g.InsertBefore(n, "Relu", []*ssa.Value{old}, 1)
+		m.Name, m.Out[0].Name, m.Out[0].Type = relu.Name, old.Name+" activated", old.Type
+		for _, u := range slices.Clone(old.Uses()) {
+			if u.Node != m {
+				u.Node.SetInput(u.Index, m.Out[0])
+			}
+		}
+		g.ReplaceResult(old, m.Out[0])
+		g.RemoveNodes(func(x *ssa.Node) bool { return x == relu })
+		at := slices.Index(g.Nodes, m)
+		g.Nodes[at], g.Nodes[at+1] = g.Nodes[at+1], g.Nodes[at] // behind the pool
+	}
+}
+
+// accumulated lets products that are added to a multiple of a tensor be written over that, as a moment is:
+//
+//	Gemm(A, B, Mul(m, k))  ─▶  Accumulate(A, B, m) [beta = k]
+func accumulated(g *ssa.Graph) {
+	for _, n := range g.Nodes {
+		if n.Op != "Gemm" || n.Domain != "" || n.Input(2) == nil || n.In[2].Def == nil || ops.Float(n, "beta") != 1 {
+			continue
+		}
+		m := n.In[2].Def
+		if m.Op != "Mul" || m.Domain != "" || len(m.Out[0].Uses()) > 1 || !ops.SameLayout(m.In[0].Type, n.Out[0].Type) || m.In[1].Const == nil || m.In[1].Const.Len() != 1 {
+			continue
+		}
+		k, err := m.In[1].Const.Array()
+		if err != nil {
+			continue
+		}
+		n.Domain, n.Op = backward.Accumulate.Domain, backward.Accumulate.Name
+		n.SetInput(2, m.In[0])
+		n.SetAttr(ssa.FloatAttr("beta", float32(k.Float(0))))
+	}
 }

@@ -42,6 +42,7 @@ func (t *Trainer) planned(ctx context.Context, m *ssa.Module, opts []berth.Optio
 	if _, err := rewrite.Run(ctx, m, rewrite.Options{List: &rewrite.Runtime, MaxOpset: -1}); err != nil {
 		return nil, err
 	}
+	accumulated(m.Graph)
 	if t.options.Budget > 0 {
 		opts = append(slices.Clone(opts), berth.WithoutPass(rewrite.CSE.Name)) // it would undo the copies
 	}

@@ -17,7 +17,10 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-func init() { cpu.LinkChains() }
+func init() {
+	cpu.LinkChains()
+	cpu.LinkTraining()
+}
 
 // Options say what is learned, and how.
 type Options struct {
@@ -252,14 +255,17 @@ func (t *Trainer) slopes(ctx context.Context, g *ssa.Graph, loss *ssa.Value) (we
 			weights = append(weights, p)
 		}
 	}
-	if t.options.Learn != nil {
-		slopes, err = gradient.Of(ctx, g, loss, weights...)
-		return weights, slopes, err
-	}
-	r := gradient.Reversal{Graph: g, Y: loss, By: weights}
+	r := gradient.Reversal{Graph: g, Y: loss, By: weights, Last: true}
 	all, err := r.Append(ctx)
 	if err != nil {
 		return nil, nil, err
+	}
+	if t.options.Learn != nil && slices.Contains(all, nil) {
+		_, err = gradient.Of(ctx, g, loss, weights...) // which says what is in the way
+		return nil, nil, err
+	}
+	if t.options.Learn != nil {
+		return weights, all, nil
 	}
 	var learned []*ssa.Value
 	t.learned = nil

@@ -48,6 +48,7 @@ func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	poolFirst(out)
 	params := paramsByName(out)
 	for _, name := range t.statistics {
 		t.states = append(t.states, state{name, params[name].Type, t.constants[name]})

@@ -46,7 +46,6 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 	if w.rank > 2 || !p.allF32() {
 		return nil, nil
 	}
-	pair := func(v [3]int) [2]int { return [2]int{v[1], v[2]} }
 	s := convolve.PoolSpec{
 		Kind: kind, Batch: p.in[0].shape[0], Channels: p.in[0].shape[1],
 		In: pair(w.in), Kernel: pair(w.kernel), Stride: pair(w.stride), Dilation: pair(w.dilation),

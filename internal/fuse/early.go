@@ -11,7 +11,7 @@ import (
 //
 //	m = Mul(x, x)    n = Exp(m)    b = MatMul(y, z)    d = Mul(n, b)        b = MatMul(y, z)    d = {Mul, Exp, Mul}(x, b)
 //
-// So all legal groups of one result are made, whatever time they save; other nodes are left to [Apply].
+// So all legal groups of one result beside those for each row are made, whatever time they save; other nodes are left to [Apply].
 func Early(ctx context.Context, g *ssa.Graph, takes func(n *ssa.Node) bool) error {
 	groups, err := groupsOf(ctx, g, &Options{Threads: 1, Takes: takes})
 	if err != nil {
@@ -19,7 +19,13 @@ func Early(ctx context.Context, g *ssa.Graph, takes func(n *ssa.Node) bool) erro
 	}
 	var chosen []*group
 	for _, x := range groups {
-		if len(x.stored(g)) == 1 {
+		whole := 0
+		for _, v := range x.stored(g) {
+			if !x.isRowValue(v) {
+				whole++
+			}
+		}
+		if whole <= 1 {
 			chosen = append(chosen, x)
 		}
 	}

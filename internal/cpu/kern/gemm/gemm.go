@@ -267,7 +267,7 @@ func (g *Gemm) tile() {
 	g.tilesM = machine.CeilDiv(g.m.P, g.tileM)
 	kc := g.k.Largest()
 	if g.directA = !s.ConstA && s.M == 1 && (!s.TransA || s.LDA == 1); !s.ConstA && !g.directA {
-		g.shareA = g.batches == 1 && g.tilesN > 1
+		g.shareA = g.batches == 1 && (g.tilesN > 2 || g.tilesN == 2 && s.ConstB) // packing it twice costs little, and keeping all of it much
 		g.packA = machine.RoundUp(kc*g.tileM*t.Mr+machine.SlackFloats, machine.SlackFloats)
 		if g.shareA {
 			g.pieceA, g.packA = g.packA, 0

@@ -1,0 +1,171 @@
+package convolve
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+)
+
+// WeightsSpec is a convolution whose derivative by its weights is wanted: of a number of images and groups, channels and filters being those of
+// a group, over two dimensions.
+type WeightsSpec struct {
+	Images, Groups, Channels, Filters        int
+	In, Out, Kernel, Stride, Dilation, Begin [2]int
+	Shared                                   bool // several threads share a run
+}
+
+// Weights is the derivative of a convolution by its weights as products over blocks of lines of an image: patches are the columns of one
+// operand, written for a block and a part of the channels at a time, and what the convolution gave is the other where it lies.
+//
+//	          lines × width                 taps of channels
+//	        ┌───────────────┐              ┌───────────────┐
+//	filters │ d, image n    │   ×   lines  │ patches of x  │   added to   w[filters, taps of channels]
+//	        └───────────────┘   × width    └───────────────┘
+//
+// An element is summed over the same blocks in the same order whatever the number of threads: a task has a part of the channels and a part
+// of the filters.
+type Weights struct {
+	s                       WeightsSpec
+	filters, channels, rows gemm.Split // of a group into tasks; lines of an image into blocks
+	products                map[[3]int]*gemm.Gemm
+	inPlace                 bool // patches are the image
+	per, cols               int  // workspace of a task: bytes, and floats of patches
+}
+
+// Bounds of a task: taps of channels, and floats of the patches of a block, which stay in the second cache.
+const (
+	weightTaps    = 160
+	weightPatches = 96 << 10
+)
+
+// NewWeights prepares it.
+func NewWeights(s WeightsSpec) (*Weights, error) {
+	k := &Weights{s: s, products: map[[3]int]*gemm.Gemm{}}
+	taps := s.Kernel[0] * s.Kernel[1]
+	k.channels = gemm.NewSplit(s.Channels, max(1, weightTaps/taps))
+	if k.filters = gemm.NewSplit(s.Filters, s.Filters); s.Shared && k.channels.P*s.Groups == 1 {
+		k.filters = gemm.NewSplit(s.Filters, max(1, machine.CeilDiv(s.Filters, 2)))
+	}
+	one := [2]int{1, 1}
+	k.inPlace = taps == 1 && s.Stride == one && s.Begin == [2]int{} && s.In == s.Out
+	k.rows = gemm.NewSplit(s.Out[0], max(1, weightPatches/(k.channels.Largest()*taps*s.Out[1])))
+	if k.inPlace {
+		k.rows = gemm.NewSplit(s.Out[0], s.Out[0])
+	} else {
+		k.cols = k.channels.Largest() * taps * k.rows.Largest() * s.Out[1]
+	}
+	bytes, err := k.prepareProducts(s.Channels * taps)
+	k.per = machine.ScratchBytes(4*k.cols) + machine.RoundUp(bytes, machine.LineBytes)
+	return k, err
+}
+
+// prepareProducts prepares a product for each size of a task and of a block, and returns the workspace of the largest.
+func (k *Weights) prepareProducts(ld int) (bytes int, err error) {
+	plane, taps := k.s.Out[0]*k.s.Out[1], k.s.Kernel[0]*k.s.Kernel[1]
+	for f := range k.filters.P {
+		for c := range k.channels.P {
+			for r := range k.rows.P {
+				_, filters := k.filters.Part(f)
+				_, channels := k.channels.Part(c)
+				_, lines := k.rows.Part(r)
+				key := [3]int{filters, channels, lines}
+				if k.products[key] != nil {
+					continue
+				}
+				s := gemm.GemmSpec{M: filters, N: channels * taps, K: lines * k.s.Out[1], TransB: true, LDA: plane, LDC: ld, Alpha: 1, Beta: 1}
+				g, err := gemm.NewGemm(s)
+				if err != nil {
+					return 0, err
+				}
+				k.products[key], bytes = g, max(bytes, g.Workspace(1))
+			}
+		}
+	}
+	return bytes, nil
+}
+
+// Tasks is how many tasks there are, which do not depend on each other.
+func (k *Weights) Tasks() int { return k.s.Groups * k.channels.P * k.filters.P }
+
+// TaskBytes is the workspace of a task.
+func (k *Weights) TaskBytes() int { return k.per }
+
+// Task computes a part of the weights y from x and the derivative d, unless done is closed meanwhile.
+func (k *Weights) Task(done <-chan struct{}, i int, x, d, y []float32, ws []byte) error {
+	part := i % k.channels.P
+	c0, channels := k.channels.Part(part)
+	i /= k.channels.P
+	f0, filters := k.filters.Part(i % k.filters.P)
+	group := i / k.filters.P
+	taps, in, out := k.s.Kernel[0]*k.s.Kernel[1], k.s.In[0]*k.s.In[1], k.s.Out[0]*k.s.Out[1]
+	ld := k.channels.N * taps
+	w := y[(group*k.filters.N+f0)*ld+c0*taps:]
+	for f := range filters {
+		clear(w[f*ld:][:channels*taps])
+	}
+	scratch := machine.NewScratch(ws)
+	patches := scratch.Floats(k.cols)
+	ws = ws[machine.ScratchBytes(4*k.cols):]
+	for n := range k.s.Images {
+		from := x[((n*k.s.Groups+group)*k.channels.N+c0)*in:][:channels*in]
+		by := d[((n*k.s.Groups+group)*k.filters.N+f0)*out:]
+		for r := range k.rows.P {
+			if machine.Closed(done) {
+				return nil
+			}
+			line, lines := k.rows.Part(r)
+			cols := from
+			if !k.inPlace {
+				cols = patches
+				k.patches(cols, from, channels, line, lines)
+			}
+			g := k.products[[3]int{filters, channels, lines}]
+			if err := g.Run(gemm.GemmArgs{A: by[line*k.s.Out[1]:], B: cols, C: w}, ws, 1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// patches writes, for each channel and tap, what the tap reads for some lines of the result.
+func (k *Weights) patches(dst, x []float32, channels, line, lines int) {
+	s, width := &k.s, k.s.Out[1]
+	in := s.In[0] * s.In[1]
+	for ch := range channels {
+		plane := x[ch*in:][:in]
+		for ky := range s.Kernel[0] {
+			for kx := range s.Kernel[1] {
+				first := kx*s.Dilation[1] - s.Begin[1]                         // column of the image for the first one
+				lo := min(width, max(0, machine.CeilDiv(-first, s.Stride[1]))) // columns from lo to hi lie in the image
+				hi := max(lo, min(width, machine.CeilDiv(s.In[1]-first, s.Stride[1])))
+				for y := line; y < line+lines; y++ {
+					row := y*s.Stride[0] + ky*s.Dilation[0] - s.Begin[0]
+					to := dst[:width]
+					dst = dst[width:]
+					if row < 0 || row >= s.In[0] {
+						clear(to)
+						continue
+					}
+					clear(to[:lo])
+					clear(to[hi:])
+					spread(to[lo:hi], plane[row*s.In[1]:][:s.In[1]], first+lo*s.Stride[1], s.Stride[1])
+				}
+			}
+		}
+	}
+}
+
+// spread copies every step-th element from one on.
+func spread(dst, src []float32, at, step int) {
+	switch {
+	case len(dst) == 0:
+		return
+	case step == 1:
+		copy(dst, src[at:])
+		return
+	}
+	for i := range dst {
+		dst[i] = src[at]
+		at += step
+	}
+}
