@@ -100,6 +100,7 @@ func TestConvBlocked(t *testing.T) {
 				conv2(2, 64, 32, 2, 7, w, 3, 2, 1), conv2(1, 3, 30, 1, 9, w, 5, 3, 2), conv2(1, 24, 20, 1, 3+w%9, w, 3, 1, 1),
 				conv2(1, 20, 20, 20, 5, w, 3, 1, 1), conv2(2, 17, 17, 17, 6, w, 5, 2, 2), conv2(1, 9, 9, 9, 4, w, 1, 1, 0),
 				conv2(1, 33, 17, 1, 6, w, 1, 2, 0), conv2(2, 40, 32, 1, 5, w, 1, 3, 1), conv2(1, 32, 64, 2, 7, w, 1, 1, 1),
+				conv2(1, 20, 20, 20, 1+w%9, w, 7, 1, 3),
 			} {
 				s.Epilogue = blockedEpilogues[w%len(blockedEpilogues)]
 				runBlocked(t, s, w%3)

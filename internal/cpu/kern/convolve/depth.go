@@ -51,7 +51,7 @@ func newDepthConv(g *geometry) *depthConv {
 	c := &depthConv{geometry: g, b: g.t.Block()}
 	c.strips.g = g.depthGrid()
 	if c.padsStrips() {
-		c.strips.pad(!g.s.OutBlocked && !g.s.Epilogue.Residual)
+		c.strips.pad(!g.s.Epilogue.Residual)
 	} else {
 		c.strips.g.plan(false)
 	}
@@ -60,7 +60,8 @@ func newDepthConv(g *geometry) *depthConv {
 	return c
 }
 
-// padsStrips reports whether strips have their padding written out: those of plain images where that is not much. Weights must
+// padsStrips reports whether strips have their padding written out: those of plain images where that is not much, and those of
+// blocked ones where it pays to copy them, with many taps and few pixels. Weights must
 // be constant, since those that are not finite are refused: zeros of the padding are multiplied.
 func (c *depthConv) padsStrips() bool {
 	s := &c.s
@@ -69,7 +70,8 @@ func (c *depthConv) padsStrips() bool {
 		return min(s.PadBegin[d], s.PadEnd[d]) >= 0 && max(s.PadBegin[d], s.PadEnd[d]) < span(d)
 	}
 	pads := max(s.PadBegin[1], s.PadBegin[2], s.PadEnd[1], s.PadEnd[2]) > 0
-	return pads && s.ConstW && !s.InBlocked && within(1) && within(2) && span(1)*((c.out[2]-1)*s.Stride[2]+span(2)) <= stripFloats/c.b
+	pays := !s.InBlocked || c.taps >= 25 && c.inN <= 1<<10
+	return pads && pays && s.ConstW && within(1) && within(2) && span(1)*((c.out[2]-1)*s.Stride[2]+span(2)) <= stripFloats/c.b
 }
 
 // packing lays the weights out as [block][tap][channel of the block], in one piece.
@@ -122,7 +124,7 @@ func (c *depthConv) task(r *convRun, i, worker int) {
 		r.bringResidual(p.out, to, c.outN, p.have, n)
 		res = p.out
 	}
-	s.g.sum(c.t, p.out, p.in, res, p.y0, p.y1, p.top, r.w.At(p.block*c.taps*s.g.b), &bias[0], lo, hi)
+	s.sum(c.t, &p, res, r.w.At(p.block*c.taps*s.g.b), &bias[0], lo, hi)
 	if c.s.OutBlocked {
 		c.finishBlock(p.out[:n*s.g.b], p.block)
 		return

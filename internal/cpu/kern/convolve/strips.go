@@ -24,8 +24,9 @@ type strips struct {
 
 	inBlocked, outBlocked bool // the images
 
-	padded    bool   // strips have the padding written out: the grid is that of an image with it
-	src, left [2]int // rows and columns of the plain image, of padding before it
+	padded    bool         // strips have the padding written out: the grid is that of an image with it
+	src, left [2]int       // rows and columns of the image, of padding before it
+	exact     []tapSegment // the columns of the grid without spill
 }
 
 // stripFloats bounds the input of a strip: it should not fill the L2 cache.
@@ -60,11 +61,24 @@ func (s *strips) pad(spills bool) {
 	}
 	g.pad = [2]int{}
 	g.plan(false)
+	s.exact, g.cols = g.cols, []tapSegment{g.cols[0]}
 	g.cols[0].n = n[1]
 	s.spill = (n[1] - g.out[1]) * g.b
 }
 
-// loadPadded brings the rows of a strip into the blocked layout, with their padding.
+// sum is that of the grid for a strip. What follows the last row of a blocked result is another task's.
+func (s *strips) sum(t *simd.Table, p *strip, res []float32, w, bias *float32, lo, hi float32) {
+	if s.spill == 0 || !s.outBlocked {
+		s.g.sum(t, p.out, p.in, res, p.y0, p.y1, p.top, w, bias, lo, hi)
+		return
+	}
+	s.g.sum(t, p.out, p.in, nil, p.y0, p.y1-1, p.top, w, bias, lo, hi)
+	last := s.g
+	last.cols = s.exact
+	last.sum(t, p.out[(p.y1-1-p.y0)*s.g.out[1]*s.g.b:], p.in, nil, p.y1-1, p.y1, p.top, w, bias, lo, hi)
+}
+
+// loadPadded brings the rows of a strip into the blocked layout, or copies them, with their padding.
 func (s *strips) loadPadded(t *simd.Table, p *strip, end int, x []float32) {
 	g := &s.g
 	line, inN, first := g.in[1]*g.b, s.src[0]*s.src[1], s.left[1]*g.b
@@ -78,6 +92,10 @@ func (s *strips) loadPadded(t *simd.Table, p *strip, end int, x []float32) {
 		}
 		clear(row[:first])
 		clear(row[past:])
+		if s.inBlocked {
+			copy(row[first:past], x[((p.image*s.blocks+p.block)*s.src[0]+from)*s.src[1]*g.b:])
+			continue
+		}
 		if p.have < g.b {
 			clear(row[first:past])
 		}
@@ -91,7 +109,7 @@ func (s *strips) tasks(batch int) int { return batch * s.blocks * s.cuts }
 // perWorker is the workspace of one worker.
 func (s *strips) perWorker() int {
 	in, out := 4*s.inLen, 4*s.outLen
-	if s.inBlocked {
+	if s.inBlocked && !s.padded {
 		in = 0
 	}
 	if s.outBlocked {
@@ -159,7 +177,7 @@ func (s *strips) loadAt(t *simd.Table, p strip, x, y []float32, buf *machine.Scr
 	} else {
 		p.out = buf.Floats(s.outLen)
 	}
-	if s.inBlocked {
+	if s.inBlocked && !s.padded {
 		p.in = x[min(s.inAt(&p), len(x)-1):] // a strip of nothing but padding reads nothing
 		return p
 	}
