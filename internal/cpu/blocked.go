@@ -330,7 +330,7 @@ func (l *Layouts) Fits(n *ssa.Node) bool {
 	p.ctx, p.options = context.Background(), l.options
 	p.in[0].blocked, p.out[0].blocked = true, true
 	if e, found := table[ops.Key{Domain: ops.Private, Name: "Blocked" + n.Op}]; found {
-		k, err := e.prepare(p)
+		k, err := prepareEntry(p, e)
 		return k != nil && err == nil
 	}
 	return false
@@ -370,6 +370,9 @@ func (l *Layouts) Conv(n *ssa.Node, in, out bool) (cost float64, ok bool) {
 			return 0, false
 		}
 		return convolve.EstimateIntConv(*s, zeros)
+	}
+	if ok {
+		p, _ = p.inFloat32()
 	}
 	if !ok || !p.allF32() || p.resultsAreEmpty() || p.hasEmptyOperand() {
 		return 0, false

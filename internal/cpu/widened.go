@@ -26,7 +26,7 @@ import (
 var widens = func() map[ops.Key]bool {
 	m := map[ops.Key]bool{}
 	for _, f := range [][]entry{unaryOps, binaryOps, variadicOps, compareOps, productOps, convOps, poolOps, normOps, skipOps, nbitsOps,
-		attentionOps, multiHeadOps, groupQueryOps, rotaryOps, softmaxOps, reduceOps, resizeOps, einsumOps, recurrentOps, gridOps} {
+		attentionOps, multiHeadOps, groupQueryOps, rotaryOps, softmaxOps, reduceOps, resizeOps, einsumOps, recurrentOps, gridOps, blockedOps} {
 		for _, e := range f {
 			m[ops.Key{Domain: e.domain, Name: e.op}] = true
 		}
@@ -132,6 +132,10 @@ func widenTo(dt ndarray.DType) func(dst []float32, src []uint16) {
 
 // converted reserves workspace for an operand or result.
 func (p *prep) converted(at int, x operand, result bool) halfOperand {
+	if x.blocked {
+		x.shape, _ = x.value.Type.Static()
+		x.n = sizeOf(x.shape)
+	}
 	h := halfOperand{at: at, shape: x.shape, space: p.workspace(4 * x.n), cut: newCut(1, x.n, TileElems), result: result, widen: widenTo(x.dt), narrow: vec.FloatToHalf}
 	if x.dt == ndarray.BFloat16 {
 		h.narrow = vec.FloatToBfloat

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/names"
-	_ "github.com/berth-onnx/berth/internal/ops/blocked" // the operators that the pass makes
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )

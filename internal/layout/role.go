@@ -3,6 +3,7 @@ package layout
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/ops/blocked"
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -25,9 +26,10 @@ type role struct {
 // nominal is what open dimensions count as.
 const nominal = 48
 
-// isImage reports a tensor of float32, or of bytes in whole words, of one or two spatial dimensions with known channels.
+// isImage reports a tensor of a type that is computed in float32, or of bytes in whole words, of one or two spatial dimensions with
+// known channels.
 func isImage(v *ssa.Value) bool {
-	if v == nil || v.Type.Kind != ssa.KindTensor || v.Type.DType != ndarray.Float32 && !isByte(v) || v.Type.Rank() < 3 || v.Type.Rank() > 4 {
+	if v == nil || v.Type.Kind != ssa.KindTensor || !blocked.InFloat32(v.Type.DType) && !isByte(v) || v.Type.Rank() < 3 || v.Type.Rank() > 4 {
 		return false
 	}
 	c, ok := v.Type.Shape[1].Const()
@@ -310,7 +312,7 @@ func (p *problem) isFactor(n *ssa.Node, i int) bool {
 		return false
 	}
 	f, y := n.In[i].Type, n.Out[0].Type
-	if f.DType != ndarray.Float32 || !f.Ranked || f.Rank() > y.Rank() || f.Rank() < y.Rank()-1 || !sameShape(n.In[1-i].Type, y) {
+	if !blocked.InFloat32(f.DType) || f.DType != y.DType || !f.Ranked || f.Rank() > y.Rank() || f.Rank() < y.Rank()-1 || !sameShape(n.In[1-i].Type, y) {
 		return false
 	}
 	shape := f.Shape
@@ -334,7 +336,7 @@ func (p *problem) elementwise(n *ssa.Node) *role {
 		case v == nil:
 		case isImage(v) && sameShape(v.Type, y):
 			images = append(images, i)
-		case v.Const != nil && v.Const.Len() == 1 && v.Type.DType == ndarray.Float32:
+		case v.Const != nil && v.Const.Len() == 1 && blocked.InFloat32(y.DType) && v.Type.DType == y.DType:
 		case p.isFactor(n, i) && n.In[1-i].Const == nil:
 			return p.keeper(n, "Blocked"+n.Op, []int{1 - i}, 0)
 		default:
@@ -358,7 +360,7 @@ func keepsZero(n *ssa.Node, images []int) bool {
 		switch {
 		case v == nil:
 		case slices.Contains(images, i):
-			zero, err := ndarray.New(ndarray.Float32, 1)
+			zero, err := ndarray.New(v.Type.DType, 1)
 			if err != nil {
 				return false
 			}
