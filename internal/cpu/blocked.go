@@ -113,6 +113,9 @@ func blockedPool(kind convolve.PoolKind) func(*prep) (ops.Kernel, error) {
 		if !ok || !p.in[0].blocked || !p.out[0].blocked {
 			return nil, nil
 		}
+		if isByte(p.in[0].dt) {
+			return p.newBytePool(w), nil
+		}
 		if kind == convolve.PoolAverage && ops.Int(p.node, "count_include_pad") != 0 {
 			return p.newPool(convolve.PoolAveragePad, w)
 		}

@@ -91,12 +91,78 @@ func prepareMaxPool(p *prep) (ops.Kernel, error) {
 		return p.planes(w, &maxPool[float32]{w, float32(math.Inf(-1)), at}), nil
 	case ndarray.Float64:
 		return p.planes(w, &maxPool[float64]{w, math.Inf(-1), at}), nil
-	case ndarray.Int8:
-		return p.planes(w, &maxPool[int8]{w, math.MinInt8, at}), nil
-	case ndarray.Uint8:
-		return p.planes(w, &maxPool[uint8]{w, 0, at}), nil
+	case ndarray.Int8, ndarray.Uint8:
+		if !at {
+			return p.newBytePool(w), nil
+		}
 	}
 	return nil, nil
+}
+
+// bytePool takes maxima of windows of bytes, a row at a time: first of the rows of a window, then of its columns
+// side by side, of which those are kept that the stride leaves. Planes are images of pixels of one byte; where channels of
+// a pixel lie side by side, pixels have as many.
+type bytePool struct {
+	w      window
+	pixel  int // bytes
+	signed bool
+	ws     int // workspace: for each worker a row with its padding
+	row    int // bytes of it, whole vectors with what follows them
+}
+
+func (p *prep) newBytePool(w window) ops.Kernel {
+	x := p.in[0]
+	k := &bytePool{w: w, pixel: 1, signed: x.dt == ndarray.Int8}
+	images := x.shape[0] * x.shape[1]
+	if x.blocked {
+		k.pixel, images = x.shape[1], x.shape[0]
+	}
+	k.row = (k.pixel*max((w.out[2]-1)*w.stride[2]+1, w.begin[2]+w.in[2])+63)&^63 + k.pixel*(w.kernel[2]-1)*w.dilation[2]
+	k.ws = p.workspace(p.threads * k.row)
+	return smallTiles(images*w.out[0]*w.out[1], k.row*(w.kernel[0]*w.kernel[1]+w.kernel[2])/8, p.threads, k)
+}
+
+// tile computes a row of the result.
+func (k *bytePool) tile(c *ops.Call, i, worker int) {
+	w, size := &k.w, k.w.in[2]*k.pixel
+	x, y := arrayOf(c.In[0]).Data, arrayOf(c.Out[0]).Data[i*w.out[2]*k.pixel:][:w.out[2]*k.pixel]
+	least := byte(0)
+	if k.signed {
+		least = 0x80
+	}
+	row := c.Scratch[k.ws+worker*k.row:][:k.row]
+	row[0] = least
+	for n := 1; n < len(row); n *= 2 {
+		copy(row[n:], row[:n])
+	}
+	image, o := i/(w.out[0]*w.out[1]), w.position(i%(w.out[0]*w.out[1])*w.out[2])
+	z0, za, zb := w.taps(0, o[0])
+	v0, va, vb := w.taps(1, o[1])
+	all := row[w.begin[2]*k.pixel:][:size]
+	for a := za; a < zb; a++ {
+		for b := va; b < vb; b++ {
+			at := (image*w.in[0]+z0+a*w.dilation[0])*w.in[1] + v0 + b*w.dilation[1]
+			vec.MaxBytes(all, all, x[at*size:][:size], k.signed)
+		}
+	}
+	for n := w.kernel[2] - 1; n > 0; n-- {
+		shift := w.dilation[2] * k.pixel
+		vec.MaxBytes(row[:(len(row)-shift)&^63], row, row[shift:], k.signed)
+	}
+	if k.pixel == 1 {
+		for u := range y {
+			y[u] = row[u*w.stride[2]]
+		}
+		return
+	}
+	for u := range w.out[2] {
+		copy(y[u*k.pixel:][:k.pixel], row[u*w.stride[2]*k.pixel:])
+	}
+}
+
+// Choice says how it is computed.
+func (k *bytePool) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "maxima of rows, then of columns", Reason: "bytes"}
 }
 
 // planes is the kernel of a pooling with a tile for each plane.
@@ -107,7 +173,7 @@ func (p *prep) planes(w window, t tiler) ops.Kernel {
 
 // maxPool takes the maximum of every window, and where it is. A window wholly in
 // the padding gives least and position -1; NaN wins.
-type maxPool[T float32 | float64 | int8 | uint8] struct {
+type maxPool[T float32 | float64] struct {
 	w       window
 	least   T
 	indices bool

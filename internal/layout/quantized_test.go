@@ -34,7 +34,7 @@ func drawQuantized(t *testing.T, seed uint64) *ssa.Graph {
 			d.keep(d.op("QuantizeLinear", d.parameters(d.pool[len(d.pool)-1], dt)))
 			d.pool = append(d.pool[:len(d.pool)-2], d.pool[len(d.pool)-1])
 		case 1:
-			d.keep(d.op("MaxPool", []*ssa.Value{x}, ssa.IntsAttr("kernel_shape", 3, 3), ssa.IntsAttr("pads", 1, 1, 1, 1), ssa.IntsAttr("strides", 2, 2)))
+			d.keep(d.op("MaxPool", []*ssa.Value{x}, ssa.IntsAttr("kernel_shape", 3, 2), ssa.IntsAttr("pads", 1, 1, 1, 0), ssa.IntsAttr("strides", 1+int64(d.rng.IntN(2)), 2), ssa.IntAttr("ceil_mode", int64(d.rng.IntN(2)))))
 		case 2:
 			for _, y := range d.pool {
 				if y.Type.Equal(x.Type) {
@@ -127,7 +127,7 @@ func TestQuantizedNetworks(t *testing.T) {
 			}
 			wantKernels(t, c)
 		}
-		for _, op := range []string{"ToBlocked", "FromBlocked", "BlockedQLinearConv", "BlockedQLinearAdd"} {
+		for _, op := range []string{"ToBlocked", "FromBlocked", "BlockedQLinearConv", "BlockedQLinearAdd", "BlockedMaxPool"} {
 			assert.Equal(t, convolve.HasPixels(), made[op] > 0, op)
 		}
 	})

@@ -132,7 +132,7 @@ func (p *problem) roleOf(n *ssa.Node) *role {
 	case ops.Key{Domain: "com.microsoft", Name: "QLinearAdd"}:
 		return p.quantizedSum(n)
 	}
-	if !isImage(n.Out[0]) || isByte(n.Out[0]) || !isImage(n.In[0]) && !p.isFactor(n, 0) {
+	if !isImage(n.Out[0]) || isByte(n.Out[0]) && n.Op != "MaxPool" || !isImage(n.In[0]) && !p.isFactor(n, 0) {
 		return nil
 	}
 	switch (ops.Key{Domain: o.Domain, Name: o.Name}) {

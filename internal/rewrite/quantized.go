@@ -20,7 +20,7 @@ import (
 //	Q(MatMul(DQ(a), DQ(b)))        ->   QLinearMatMul(a, b)
 //	Q(Add(DQ(a), DQ(b)))           ->   QLinearAdd(a, b)
 //	MatMul(DQ(a), DQ(b)), Gemm     ->   Cast(MatMulInteger(a, b) + bias) * (sa*sb)
-//	Q(move(DQ(x)))                 ->   move(x)        same scale and zero point before and after
+//	Q(move(DQ(x)))                 ->   move(x)        same scale and zero point before and after; also maxima of windows
 //	Gather(DQ(x), i)               ->   DQ(Gather(x, i))
 //
 // The integer forms sum up exactly and round once, the real ones round every sum;
@@ -385,17 +385,17 @@ func requantized(c *Context, n *ssa.Node) bool {
 	return d.same(target(n)) && c.forward(n, d.x)
 }
 
-// quantizedMove is Q(move(DQ(x))) and Q(Concat(DQ(x), DQ(y))).
+// quantizedMove is Q(move(DQ(x))), Q(Concat(DQ(x), DQ(y))) and Q(MaxPool(DQ(x))).
 func quantizedMove(c *Context, n *ssa.Node) bool {
 	q := target(n)
 	m := defWith(n.In[0], func(f *ops.Facts) bool { return f.IsMovement() })
 	data := 1 // operands that are moved
 	if m == nil {
-		if m = def(n.In[0], "Concat"); m != nil {
+		if m = def(n.In[0], "Concat", "MaxPool"); m != nil {
 			data = len(m.In)
 		}
 	}
-	if m == nil || !c.only(n.In[0], n) {
+	if m == nil || len(m.Out) > 1 || !c.only(n.In[0], n) {
 		return false
 	}
 	in := slices.Clone(m.In)

@@ -68,6 +68,8 @@ func TestQuantized(t *testing.T) {
 			after: `in %x: uint8[2,3] %y = Transpose(%x) [perm=[1, 0]] out %y`},
 		{name: "joined", before: params + `in %x: uint8[2,3] in %v: uint8[1,3] %xf = DequantizeLinear(%x, %sx, %zx) %vf = DequantizeLinear(%v, %sx, %zx) %m = Concat(%xf, %vf) [axis=0] %y = QuantizeLinear(%m, %sx, %zx) out %y`,
 			after: `in %x: uint8[2,3] in %v: uint8[1,3] %y = Concat(%x, %v) [axis=0] out %y`},
+		{name: "maxima", before: params + `in %x: uint8[1,1,3,3] %xf = DequantizeLinear(%x, %sx, %zx) %m = MaxPool(%xf) [kernel_shape=[2, 2]] %y = QuantizeLinear(%m, %sx, %zx) out %y`,
+			after: `in %x: uint8[1,1,3,3] %y = MaxPool(%x) [kernel_shape=[2, 2]] out %y`},
 		{name: "moved to another scale stays", before: params + `in %x: uint8[2,3] %xf = DequantizeLinear(%x, %sx, %zx) %m = Transpose(%xf) [perm=[1, 0]] %y = QuantizeLinear(%m, %sy, %zy) out %y`},
 		{name: "there and back", before: params + `in %x: uint8[2,3] %xf = DequantizeLinear(%x, %sx, %zx) %q = QuantizeLinear(%xf, %sx, %zx) %y = Transpose(%q) [perm=[1, 0]] out %y`,
 			after: `in %x: uint8[2,3] %y = Transpose(%x) [perm=[1, 0]] out %y`},

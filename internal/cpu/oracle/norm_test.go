@@ -34,6 +34,8 @@ func TestPool(t *testing.T) {
 		{op: "MaxPool", in: []arg{x}, outs: 2, attrs: kernel([]int{3, 3}, "strides", []int{2, 2}, "pads", []int{1, 1, 0, 1})},
 		{op: "MaxPool", in: []arg{tensor(ndarray.Int8, 2, 3, 8, 9)}, attrs: kernel([]int{3, 2}, "pads", []int{1, 1, 1, 0})},
 		{op: "MaxPool", in: []arg{tensor(ndarray.Uint8, 2, 3, 8, 9)}, attrs: kernel([]int{3, 2})},
+		{op: "MaxPool", in: []arg{tensor(ndarray.Uint8, 1, 2, 8, 150)}, attrs: kernel([]int{3, 3}, "strides", []int{2, 2}, "pads", []int{1, 1, 1, 1}, "dilations", []int{1, 2})},
+		{op: "MaxPool", in: []arg{tensor(ndarray.Int8, 2, 3, 4, 5, 6)}, attrs: kernel([]int{2, 3, 2}, "strides", []int{2, 1, 1}, "pads", []int{0, 1, 1, 1, 1, 0})},
 	})
 	for _, op := range []string{"GlobalAveragePool", "GlobalMaxPool"} {
 		runCases(t, []opCase{

@@ -58,6 +58,7 @@ func emitInt8(g *gen) {
 			g.put(d, dst, off, m)
 		})
 		g.ret()
+		g.maxBytes()
 		g.widen("widenU8", "zero-extends bytes.", g.VPMOVZXBW)
 		g.widen("widenS8", "sign-extends bytes.", g.VPMOVSXBW)
 		g.quantize()
@@ -121,6 +122,24 @@ func (t *tile) intEpilogue() {
 // addInts adds C to the sums.
 func (t *tile) addInts(m *[2]mask) {
 	t.vectorsAt(ukC, ukLDC, func(i, j int, p gp) { t.addi(t.acc[i][j], t.acc[i][j], t.get(p, j*t.bytes(), half(m, j))) })
+}
+
+// maxBytes emits the maxima of bytes, a vector at a time.
+func (g *gen) maxBytes() {
+	g.fn("maxBytes", "(dst, a, b *byte, n int, flip uint32)", "is the larger of a and b, which flip makes unsigned by exclusive or; n is a multiple of the vector.")
+	dst, a, b, n := g.arg("dst"), g.arg("a"), g.arg("b"), g.arg("n")
+	flip := g.argVec("flip")
+	g.loop("one", n, g.bytes(), func() {
+		x, y := g.ld(at(a, 0)), g.ld(at(b, 0))
+		for _, v := range []vec{x, y} {
+			g.xor(v, v, flip)
+		}
+		g.VPMAXUB(y, x, x)
+		g.xor(x, x, flip)
+		g.st(x, at(dst, 0))
+		g.advance(g.bytes(), dst, a, b)
+	})
+	g.ret()
 }
 
 // widen turns bytes into 16-bit numbers, 2·lanes at a time.

@@ -37,7 +37,7 @@ var table§ = &Table{
 
 	SubSub: vSubSub§, SubMul: vSubMul§, MulAdd: vMulAdd§, MulAddRows: vMulAddRows§, RepeatEach: rRepeatEach§, Lrn75: vLrn75§,
 	Ints: IntTable{
-		MulSub: intMulSub§, ToFloat: intToFloat§, FromFloat: floatToInt§, WidenU: widenU8§, WidenS: widenS8§,
+		MulSub: intMulSub§, ToFloat: intToFloat§, FromFloat: floatToInt§, MaxBytes: maxBytes§, WidenU: widenU8§, WidenS: widenS8§,
 		DequantU: dequantU8§, DequantS: dequantS8§, Quant: quant§, Requant: requant§,
 		INTS
 	},

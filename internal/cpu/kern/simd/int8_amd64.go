@@ -22,6 +22,11 @@ func bytePairsAVX2(args *byte, i int)
 //go:noescape
 func intMulSubAVX2(dst *int32, x *int32, n int, s int32)
 
+// maxBytesAVX2 is the larger of a and b, which flip makes unsigned by exclusive or; n is a multiple of the vector.
+//
+//go:noescape
+func maxBytesAVX2(dst *byte, a *byte, b *byte, n int, flip uint32)
+
 // widenU8AVX2 zero-extends bytes. n is a multiple of twice the lanes.
 //
 //go:noescape
@@ -66,6 +71,11 @@ func floatToIntAVX2(dst *int32, src *float32, n int)
 //
 //go:noescape
 func intMulSubAVX512(dst *int32, x *int32, n int, s int32)
+
+// maxBytesAVX512 is the larger of a and b, which flip makes unsigned by exclusive or; n is a multiple of the vector.
+//
+//go:noescape
+func maxBytesAVX512(dst *byte, a *byte, b *byte, n int, flip uint32)
 
 // widenU8AVX512 zero-extends bytes. n is a multiple of twice the lanes.
 //

@@ -5145,6 +5145,35 @@ done:
 	VZEROUPPER
 	RET
 
+// func maxBytesAVX2(dst *byte, a *byte, b *byte, n int, flip uint32)
+// Requires: AVX, AVX2
+TEXT ·maxBytesAVX2(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSS flip+32(FP), Y0
+
+one:
+	CMPQ    BX, $+32
+	JLT     one_end
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VXORPS  Y0, Y1, Y1
+	VXORPS  Y0, Y2, Y2
+	VPMAXUB Y2, Y1, Y1
+	VXORPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)
+	ADDQ    $+32, AX
+	ADDQ    $+32, CX
+	ADDQ    $+32, DX
+	SUBQ    $+32, BX
+	JMP     one
+
+one_end:
+	VZEROUPPER
+	RET
+
 // func widenU8AVX2(dst *int16, src *byte, n int)
 // Requires: AVX, AVX2
 TEXT ·widenU8AVX2(SB), NOSPLIT, $0-24
@@ -5491,6 +5520,35 @@ one_end:
 	VMOVUPS   Z1, K1, (AX)
 
 done:
+	VZEROUPPER
+	RET
+
+// func maxBytesAVX512(dst *byte, a *byte, b *byte, n int, flip uint32)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F
+TEXT ·maxBytesAVX512(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         b+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSS flip+32(FP), Z0
+
+one:
+	CMPQ    BX, $+64
+	JLT     one_end
+	VMOVUPS (CX), Z1
+	VMOVUPS (DX), Z2
+	VXORPS  Z0, Z1, Z1
+	VXORPS  Z0, Z2, Z2
+	VPMAXUB Z2, Z1, Z1
+	VXORPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $+64, AX
+	ADDQ    $+64, CX
+	ADDQ    $+64, DX
+	SUBQ    $+64, BX
+	JMP     one
+
+one_end:
 	VZEROUPPER
 	RET
 

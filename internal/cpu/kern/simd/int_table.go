@@ -22,8 +22,9 @@ type IntTable struct {
 
 	MulSub             func(dst, x *int32, n int, s int32) // dst −= x·s
 	ToFloat            func(dst *float32, src *int32, n int, scale float32)
-	FromFloat          func(dst *int32, src *float32, n int) // to nearest
-	WidenU, WidenS     func(dst *int16, src *byte, n int)    // multiples of 32; nil: plain Go
+	FromFloat          func(dst *int32, src *float32, n int)     // to nearest
+	MaxBytes           func(dst, a, b *byte, n int, flip uint32) // the larger, which flip makes unsigned; multiples of 64; nil: plain Go
+	WidenU, WidenS     func(dst *int16, src *byte, n int)        // multiples of 32; nil: plain Go
 	DequantU, DequantS func(dst *float32, src *byte, n int, scale, zero float32)
 	Quant              func(dst *byte, src *float32, n int, scale, lo, hi float32, zero int32)
 	Requant            func(dst *byte, src *int32, n int, scale, lo, hi float32, zero int32)

@@ -166,3 +166,25 @@ func IntToFloat(dst []float32, src []int32, scale float32) {
 	dst = dst[:len(src)]
 	simd.Active().Ints.ToFloat(machine.F32p(dst, 0), unsafe.SliceData(src), len(src), scale)
 }
+
+// MaxBytes is dst = max(a, b), of signed or unsigned bytes. dst may be a, and b may be what follows in a if the length is
+// a multiple of 64.
+func MaxBytes(dst, a, b []byte, signed bool) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	flip := byte(0)
+	if signed {
+		flip = 0x80
+	}
+	n := 0
+	if f := simd.Active().Ints.MaxBytes; f != nil && len(dst) >= 64 {
+		n = len(dst) &^ 63
+		f(&dst[0], &a[0], &b[0], n, 0x01010101*uint32(flip))
+		if last := len(dst) - 64; n < len(dst) { // the end, some of it a second time
+			f(&dst[last], &a[last], &b[last], 64, 0x01010101*uint32(flip))
+			n = len(dst)
+		}
+	}
+	for i := n; i < len(dst); i++ {
+		dst[i] = max(a[i]^flip, b[i]^flip) ^ flip
+	}
+}
