@@ -8,6 +8,8 @@
 //	Conv ─▶ Relu ─▶ MaxPool ─▶ Conv ─▶ Add ─▶ Conv ─▶ FromBlocked ─▶ Flatten
 //	       ╰──────────── blocked ───────────────╯            ╰── plain ──▶
 //
+// A block of an image of bytes is all of its channels: quantized convolutions, sums and maxima of windows take it.
+//
 // The choice is a minimum cut (cut.go). Every result that may be blocked is a variable, and so
 // is every image that a convolution reads; operators that keep the layout of their operand
 // share its variable. What a layout costs a node is an edge to one of the terminals, and what a

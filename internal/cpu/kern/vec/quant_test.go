@@ -57,3 +57,31 @@ func TestQuantize(t *testing.T) {
 		}
 	})
 }
+
+func TestMaxBytes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for _, signed := range []bool{false, true} {
+			for n := 0; n <= 200; n++ {
+				a, b := kerntest.RandomBytes(rng, n+1), kerntest.RandomBytes(rng, n)
+				want := append([]byte{}, a...)
+				for i := range b {
+					if kerntest.AsInt(b[i], signed) > kerntest.AsInt(a[i], signed) {
+						want[i] = b[i]
+					}
+				}
+				MaxBytes(a[:n], a[:n], b, signed)
+				require.Equal(t, want, a)
+			}
+			row := kerntest.RandomBytes(rng, 192+5)
+			want := append([]byte{}, row...)
+			for i := range 192 {
+				if kerntest.AsInt(row[i+5], signed) > kerntest.AsInt(row[i], signed) {
+					want[i] = row[i+5]
+				}
+			}
+			MaxBytes(row[:192], row, row[5:], signed)
+			require.Equal(t, want, row, "what follows in a")
+		}
+	})
+}
