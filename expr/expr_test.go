@@ -220,6 +220,28 @@ func TestMapOfGoEnds(t *testing.T) {
 	}
 }
 
+// TestFirstParts: operators that ask for memory read the first part of an expression, in any order of its dimensions, not all of it.
+func TestFirstParts(t *testing.T) {
+	x, last := filled(t, 1, 3, 4), mustNew[int64](t, 1)
+	last.Data()[0] = -1
+	rows := expr.Slice(expr.Neg(x), expr.Span(0, 2))
+	for _, c := range []struct {
+		name string
+		of   expr.Expr[float32]
+		rows int
+		want []float32
+	}{
+		{"the last of the first rows", expr.Gather(rows, last, 0), 1, []float32{-4, -5, -6, -7}},
+		{"first rows turned", expr.Gather(rows.Transpose(), last, 1), 4, []float32{-4, -5, -6, -7}},
+		{"a part of a turned view", expr.Gather(expr.Slice(expr.Neg(x).Transpose(), expr.Span(0, 2)), last, 0), 1, []float32{-1, -5, -9}},
+		{"a sum of columns", expr.Dot(expr.Slice(expr.Neg(x), expr.All, expr.Span(0, 1)).Transpose(), filled(t, 1, 3, 2)), 1, []float32{-40, -52}},
+	} {
+		got := filled(t, 1, c.rows, len(c.want)/c.rows)
+		require.NoError(t, expr.Assign(t.Context(), got, c.of), c.name)
+		assert.Equal(t, c.want, got.Data(), c.name)
+	}
+}
+
 func mustNew[T expr.Elem](t testing.TB, shape ...int) *expr.Tensor[T] {
 	x, err := expr.New[T](shape...)
 	require.NoError(t, err)

@@ -174,7 +174,7 @@ func (l *lowering) exact(n *node) (*ssa.Value, error) {
 	var err error
 	var axes []int
 	switch {
-	case n.kind == looked && n.view.isPermutation():
+	case n.kind == looked && n.view.isPermutation(n.in[0].shape):
 		axes = n.view.of
 		x, err = l.exact(n.in[0])
 	case n.kind == leaf && n.place.window != nil && l.written[n] == nil && !l.portable:

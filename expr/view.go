@@ -51,10 +51,10 @@ func (v *view) isIdentity(source []int) bool {
 	return true
 }
 
-// isPermutation reports a view of all of its source, with the dimensions in another order.
-func (v *view) isPermutation() bool {
-	for d := range v.start {
-		if v.start[d] != 0 || !slices.Contains(v.of, d) {
+// isPermutation reports a view of all of a source shape, with the dimensions in another order.
+func (v *view) isPermutation(source []int) bool {
+	for d, n := range source {
+		if j := slices.Index(v.of, d); j < 0 || v.shape[j] != n || v.start[d] != 0 {
 			return false
 		}
 	}
