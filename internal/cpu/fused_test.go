@@ -124,6 +124,38 @@ func inPlace(t *testing.T, n *ssa.Node, made backend.Prepared, in []*ndarray.Arr
 	}
 }
 
+// TestRowsOverOperands: results of rows, with or without the rows' dimensions, over operands of their shape, in blocks of one row.
+func TestRowsOverOperands(t *testing.T) {
+	defer func(elems int) { blockElems = elems }(blockElems)
+	blockElems = 4
+	for _, c := range []struct {
+		program string
+		shapes  [][]int
+		pairs   int
+	}{
+		{"(float32, float32) inner 1\n%2 = float32 Max %0 %1\n%3 = row float32 ReduceSum %2\nreturn %3 dropped\n", [][]int{{4, 4}, {4, 4, 4}}, 0},
+		{"(float32, float32) inner 1\n%2 = float32 Max %0 %1\n%3 = row float32 ReduceSum %2\nreturn %3\n", [][]int{{4, 4, 1}, {4, 4, 4}}, 1},
+		{"(float32, float32) inner 1\n%2 = float32 Max %0 %1\n%3 = row float32 ReduceSum %2\n%4 = float32 Sub %2 %3\nreturn %4 %3 dropped\n", [][]int{{4, 4}, {4, 4, 4}}, 1},
+	} {
+		p, err := tile.Parse(c.program)
+		require.NoError(t, err)
+		var in []*ndarray.Array
+		for _, s := range c.shapes {
+			a := ndarray.Must(ndarray.Float32, s...)
+			for k := range a.Len() {
+				a.SetFloat(k, float64(k*7%11)-3)
+			}
+			in = append(in, a)
+		}
+		n := fusedNode(t, p, c.shapes)
+		made := prepareFused(t, n, 2)
+		call := callOf(n, made, in, 2)
+		require.NoError(t, made.Kernel.Run(call))
+		assert.Len(t, ops.InPlacePairs(n), c.pairs, c.program)
+		inPlace(t, n, made, in, call)
+	}
+}
+
 // TestFusedIsSingleNodes: a program gives the bits that its instructions give as single nodes, so that its rounding errors
 // are bounded as theirs. The cases hold sums of rows and functions that are approximated.
 func TestFusedIsSingleNodes(t *testing.T) {

@@ -158,9 +158,13 @@ func Overwrites(n *ssa.Node) (out []ops.Pair) {
 	return out
 }
 
-// MayCover reports that result k may lie over operand o as far as their types and places say.
+// MayCover reports that result k may lie over operand o as far as their types and places say. A result without the dimensions of
+// its rows lies over none: what has its shape is an operand that is read along the last dimensions.
 func MayCover(n *ssa.Node, o, k int) bool {
 	if n.In[o] == nil || n.In[o].Const != nil || n.Output(k) == nil {
+		return false
+	}
+	if p, err := Of(n); err != nil || p.Results[k].Dropped {
 		return false
 	}
 	if x := PlacesOf(n); x != nil {
