@@ -2,6 +2,7 @@ package expr_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,32 +50,48 @@ var chains = []struct {
 	}},
 }
 
-// BenchmarkChains computes chains of operators, each time behind a copy of the same tensor by the same thread: the least times of both.
+// copied copies memory in as many parts as there are threads.
+func copied(to, from []float32, threads int) {
+	if threads == 1 {
+		copy(to, from)
+		return
+	}
+	var parts sync.WaitGroup
+	for i := range threads {
+		first, end := len(from)*i/threads, len(from)*(i+1)/threads
+		parts.Go(func() { copy(to[first:end], from[first:end]) })
+	}
+	parts.Wait()
+}
+
+// BenchmarkChains computes chains of operators, each time behind a copy of the same tensor by as many threads: the least times of both.
 // Bytes are those read and written; "of-copy" is their speed in that of the copy.
 func BenchmarkChains(b *testing.B) {
-	for _, mb := range []int{1, 4, 16, 64} {
-		elems := mb << 18
-		x, y, z, to := filled(b, 1e9, elems), filled(b, 1, elems), filled(b, 1, elems), filled(b, 1, elems)
-		for _, c := range chains {
-			b.Run(fmt.Sprintf("%s-of-%dMB", c.name, mb), func(b *testing.B) {
-				p, err := expr.NewEngine(expr.Options{Threads: 1}).Prepare(b.Context(), expr.Into(y, c.of(x, z)))
-				require.NoError(b, err)
-				require.Len(b, p.Kernels(), 1)
-				ours, copied := time.Hour, time.Hour
-				for b.Loop() {
-					at := time.Now()
-					copy(to.Data(), x.Data())
-					between := time.Now()
-					if err := p.Execute(b.Context()); err != nil {
-						b.Fatal(err)
+	for _, threads := range []int{1, 2} {
+		for _, mb := range []int{1, 4, 16, 64} {
+			elems := mb << 18
+			x, y, z, to := filled(b, 1e9, elems), filled(b, 1, elems), filled(b, 1, elems), filled(b, 1, elems)
+			for _, c := range chains {
+				b.Run(fmt.Sprintf("%s-of-%dMB-by-%d", c.name, mb, threads), func(b *testing.B) {
+					p, err := expr.NewEngine(expr.Options{Threads: threads}).Prepare(b.Context(), expr.Into(y, c.of(x, z)))
+					require.NoError(b, err)
+					require.Len(b, p.Kernels(), 1)
+					ours, theirs := time.Hour, time.Hour
+					for b.Loop() {
+						at := time.Now()
+						copied(to.Data(), x.Data(), threads)
+						between := time.Now()
+						if err := p.Execute(b.Context()); err != nil {
+							b.Fatal(err)
+						}
+						theirs, ours = min(theirs, between.Sub(at)), min(ours, time.Since(between))
 					}
-					copied, ours = min(copied, between.Sub(at)), min(ours, time.Since(between))
-				}
-				speed, of := float64(4*c.streams*elems)/ours.Seconds(), float64(8*elems)/copied.Seconds()
-				b.ReportMetric(speed/1e9, "GB/s")
-				b.ReportMetric(of/1e9, "copy-GB/s")
-				b.ReportMetric(speed/of, "of-copy")
-			})
+					speed, of := float64(4*c.streams*elems)/ours.Seconds(), float64(8*elems)/theirs.Seconds()
+					b.ReportMetric(speed/1e9, "GB/s")
+					b.ReportMetric(of/1e9, "copy-GB/s")
+					b.ReportMetric(speed/of, "of-copy")
+				})
+			}
 		}
 	}
 }

@@ -219,17 +219,28 @@ func fail(err error) {
 
 func floatsOf(a *ndarray.Array) []float32 { return ndarray.Slice[float32](a) }
 
-// chains finds chains ([chain.Chain]): in groups that are one, and from instruction i of a variant on, of which it says how many the chain computes. Nil
+// chains finds chains ([chain.Chain]): in groups that are one, whose blocks are so many times as long, and from instruction i of a variant on, of which it says how many the chain computes. Nil
 // where the program has none: the linker leaves out what only chains need.
 var chains struct {
-	isOne func(g *fusedGroup) bool
-	at    func(v *variant, i int) (n int)
+	longer func(g *fusedGroup) int
+	at     func(v *variant, i int) (n int)
 }
 
 // LinkChains makes groups that are prepared from now on compute chains in registers. It is called while a program starts.
 func LinkChains() {
-	chains.isOne = func(g *fusedGroup) bool { return chain.IsOne(g.p, g.loops, g.cols) }
+	chains.longer = (*fusedGroup).longer
 	chains.at = (*variant).chain
+}
+
+// longer is how many times as long the blocks of the group are.
+func (g *fusedGroup) longer() int {
+	switch {
+	case !chain.IsOne(g.p, g.loops, g.cols):
+		return 1
+	case 4*sizeOf(g.loops.Shape) < chain.FarBytes:
+		return chainBlocks
+	}
+	return farBlocks
 }
 
 // chain makes a step of the longest chain that begins with instruction i; n is 0 where none pays.

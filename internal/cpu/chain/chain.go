@@ -65,8 +65,12 @@ type place struct {
 	isWritten bool
 }
 
-// FarBytes is how large a result is that is stored past the caches; tests set it.
+// FarBytes is how large a result is that is stored past the caches, and whose operands are asked for ahead; tests set it.
 var FarBytes = 8 << 20
+
+// aheadBytes is how far ahead of its use memory is asked for. The hardware, which finds the streams by itself, stops at the end of
+// each page: two pages ahead, every line comes in time.
+const aheadBytes = 8 << 10
 
 // forms are the operations that an instruction may be.
 type forms struct {
@@ -180,7 +184,7 @@ func Make(b *Block, i int) (c *Chain, n int) {
 	for k := i; k < end; k++ {
 		m.instr(k)
 	}
-	c.list = append(c.list, step{op: simd.ChainRound, of: place{arg: -1}})
+	c.list = append(m.ahead(), step{op: simd.ChainRound, of: place{arg: -1}})
 	return c, end - i
 }
 
@@ -227,6 +231,19 @@ func (m *maker) instr(i int) {
 		}
 	}
 	m.keep(value, i)
+}
+
+// ahead are the steps behind others that ask for operands, of results that are larger than caches.
+func (m *maker) ahead() []step {
+	if m.Bytes < FarBytes {
+		return m.c.list
+	}
+	for _, e := range m.c.ends {
+		if !e.isWritten {
+			m.add(step{op: simd.ChainAhead, of: e, moves: true})
+		}
+	}
+	return m.c.list
 }
 
 // bounds are those of a Clip.
@@ -439,6 +456,9 @@ func (k *run) point(r int) {
 			x.Base = addressOf(machine.Ptr(s.bounds, 0))
 		case s.moves:
 			x.Base, x.Moves = addressOf(machine.Ptr(k.line(s.of.arg, r), 0)), simd.Moves
+			if s.op == simd.ChainAhead {
+				x.Base += aheadBytes
+			}
 		case s.of.arg >= 0:
 			x.Base = addressOf(machine.Ptr(k.number(s.of.arg, r), 0))
 		case k.Chain.slots > 0:

@@ -134,6 +134,12 @@ func (c *chainGen) moves() {
 		c.address()
 		c.all(func(i int, x reg.Register) { c.VMOVUPS(x, c.memory(i)) })
 	})
+	c.fragment("Ahead", func() {
+		c.address()
+		for line := range chainVectors * c.bytes() / 64 {
+			c.PREFETCHT0(operand.Mem{Base: chBase, Index: chIndex, Scale: 1, Disp: line * 64})
+		}
+	})
 	c.fragment("Stream", func() {
 		c.address()
 		c.MOVQ(chStep, chFence) // not zero

@@ -26,6 +26,7 @@ const (
 	ChainRound       ChainOp = iota // the last step
 	ChainLoad                       // memory
 	ChainStore                      // to memory
+	ChainAhead                      // memory will be read
 	ChainStream                     // to aligned memory, past the caches
 	ChainAdd                        // accumulator + memory
 	ChainSub                        // accumulator − memory
