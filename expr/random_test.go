@@ -279,8 +279,43 @@ func (d *drawer) expr(dt ndarray.DType, shape []int, depth int) *node {
 		return d.gather(dt, shape, depth)
 	case 6:
 		return d.unary(dt, shape, depth)
+	case 7:
+		return d.whole(dt, shape, depth)
 	}
 	return d.binary(dt, shape, depth)
+}
+
+// whole is an operator that reads more than the elements at a place: by rows, or all of them in another form.
+func (d *drawer) whole(dt ndarray.DType, shape []int, depth int) *node {
+	if len(shape) == 0 || slices.Contains(shape, 0) {
+		return d.tensor(dt, shape, false)
+	}
+	axis := d.IntN(len(shape))
+	along := []ssa.Attr{ssa.IntAttr("axis", int64(axis-len(shape)*d.IntN(2)))}
+	switch {
+	case dt == ndarray.Int64 && d.IntN(2) == 0:
+		source := slices.Insert(slices.Clone(shape), axis, 1+d.IntN(7))
+		return general(d.pick([]string{"ArgMax", "ArgMin"}), dt, []ssa.Attr{ssa.IntAttr("axis", int64(axis)), ssa.IntAttr("keepdims", 0)}, d.expr(ndarray.Float32, source, depth))
+	case !d.exact && dt.IsFloat() && d.IntN(2) == 0:
+		return general(d.pick([]string{"Softmax", "LogSoftmax"}), dt, along, d.expr(dt, shape, depth))
+	case !d.exact && dt == ndarray.Float32 && d.IntN(2) == 0:
+		return general("CumSum", dt, nil, d.expr(dt, shape, depth), constant(ndarray.Scalar(int64(axis))))
+	case d.IntN(2) == 0:
+		from := []int{ndarray.Product(shape)}
+		if n := shape[axis]; n%2 == 0 && d.IntN(2) == 0 {
+			from = slices.Insert(slices.Clone(shape), axis, 2)
+			from[axis+1] = n / 2
+		}
+		return general("Reshape", dt, nil, d.expr(dt, from, depth), ints(shape...))
+	}
+	var parts []*node
+	for rest := shape[axis]; rest > 0; {
+		part := slices.Clone(shape)
+		part[axis] = 1 + d.IntN(rest)
+		rest -= part[axis]
+		parts = append(parts, d.expr(dt, part, depth))
+	}
+	return general("Concat", dt, along, parts...)
 }
 
 // full makes sure of a shape.
