@@ -1,6 +1,7 @@
 package gradient_test
 
 import (
+	"math/rand/v2"
 	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -23,7 +24,11 @@ func unaryCases() (all []ruleCase) {
 	} {
 		all = append(all, ruleCase{op: u.op, in: []operand{within(u.low, u.high, 3, 4)}})
 		if u.op != "EyeLike" && u.op != "Bernoulli" {
-			all = append(all, ruleCase{op: u.op, in: []operand{within(u.low, u.high, 5)}}, ruleCase{op: u.op, in: []operand{within(u.low, u.high, 2, 1, 3)}})
+			all = append(all, ruleCase{op: u.op, in: []operand{within(u.low, u.high, 5)}}, ruleCase{op: u.op, in: []operand{within(u.low, u.high, 2, 1, 3)}},
+				ruleCase{op: u.op, in: []operand{within(u.low, u.high, 0, 3)}})
+			if !slices.Contains([]string{"Softmax", "LogSoftmax", "LpNormalization", "Hardmax"}, u.op) { // which have an axis
+				all = append(all, ruleCase{op: u.op, in: []operand{{shape: []int{}, low: u.low, high: u.high}}})
+			}
 		}
 	}
 	return all
@@ -74,10 +79,70 @@ func broadcastCases() (all []ruleCase) {
 		ruleCase{op: "Clip", in: []operand{within(-2, -1, 3), within(-0.5, -0.4), within(0.5, 0.6)}})
 }
 
+// cornerCases are numbers at which formulas of derivatives divide by zero or overflow.
+func cornerCases() (all []ruleCase) {
+	wide := exactly(-700, -40, -1e-3, 0, 1e-3, 40, 700)
+	for _, op := range []string{"Sigmoid", "Tanh", "Softplus", "Softmax", "LogSoftmax", "Erf", "Gelu", "Mish", "Swish", "Atan", "Asinh", "ReduceLogSumExp", "com.microsoft.QuickGelu", "com.microsoft.FastGelu"} {
+		all = append(all, ruleCase{op: op, in: []operand{wide}})
+	}
+	rows := func(v ...float64) operand { return operand{shape: []int{len(v) / 3, 3}, exact: v} }
+	return append(all, ruleCase{op: "ReduceProd", in: []operand{rows(2, 0, 3, 0, 0, 4, -1, 2, 3, 0, 0, 0), list(1)}}, ruleCase{op: "ReduceProd", in: []operand{exactly(0)}},
+		ruleCase{op: "Pow", in: []operand{exactly(0, 0, 0, -1.5, -2), given([]float64{1, 2, 3, 3, 2}, 5)}}, ruleCase{op: "Pow", in: []operand{exactly(-1, 0, 2), given([]float64{2})}},
+		ruleCase{op: "Div", in: []operand{exactly(0, 1e3, -1e3), exactly(0.1, -0.1, 1e3)}}, ruleCase{op: "ReduceMean", in: []operand{within(-1, 1, 1, 1, 1)}},
+		ruleCase{op: "MatMul", in: []operand{around(2, 0), around(0, 3)}}, ruleCase{op: "MatMul", in: []operand{around(1, 1), around(1, 1)}},
+		ruleCase{op: "Concat", in: []operand{around(2, 0), around(2, 3)}, attrs: []ssa.Attr{ssa.IntAttr("axis", 1)}},
+		ruleCase{op: "Gather", in: []operand{around(3, 2), given([]int64{-1, 0, -1, 2}, 4)}}, ruleCase{op: "ReduceSum", in: []operand{around(3, 0), list(1)}})
+}
+
+// randomCases are functions and reductions of drawn shapes, operands broadcast in drawn dimensions.
+func randomCases() (all []ruleCase) {
+	r := rand.New(rand.NewPCG(9, 9))
+	drawn := func() []int {
+		s := make([]int, 1+r.IntN(4))
+		for i := range s {
+			s[i] = 1 + r.IntN(3)
+		}
+		return s
+	}
+	part := func(shape []int) []int {
+		s := slices.Clone(shape)
+		for i := range s {
+			if r.IntN(3) == 0 {
+				s[i] = 1
+			}
+		}
+		return s[r.IntN(len(s)):]
+	}
+	for range 8 {
+		for _, op := range []string{"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean"} {
+			s := drawn()
+			all = append(all, ruleCase{op: op, in: []operand{positive(part(s)...), positive(part(s)...)}})
+		}
+		for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"} {
+			s, axes := drawn(), []int64{}
+			for d := range s {
+				if r.IntN(2) == 0 {
+					axes = append(axes, int64(d-r.IntN(2)*len(s)))
+				}
+			}
+			if len(axes) == 0 {
+				axes = []int64{-1}
+			}
+			all = append(all, ruleCase{op: op, in: []operand{positive(s...), list(axes...)}, attrs: []ssa.Attr{ssa.IntAttr("keepdims", int64(r.IntN(2)))}})
+		}
+		s := drawn()
+		axis := []ssa.Attr{ssa.IntAttr("axis", int64(r.IntN(len(s))))}
+		all = append(all, ruleCase{op: "Softmax", in: []operand{around(s...)}, attrs: axis}, ruleCase{op: "LogSoftmax", in: []operand{around(s...)}, attrs: axis},
+			ruleCase{op: "Where", in: []operand{given([]bool{r.IntN(2) == 0}, 1), around(part(s)...), around(part(s)...)}},
+			ruleCase{op: "LayerNormalization", in: []operand{within(-1, 1, 2, 2+r.IntN(4)), around(1), around(1)}, attrs: []ssa.Attr{ssa.IntAttr("stash_type", 11)}})
+	}
+	return all
+}
+
 var image = around(2, 4, 5, 4)
 
 func ruleCases() []ruleCase {
-	return slices.Concat(unaryCases(), reductionCases(), broadcastCases(), linearCases(), movementCases(), normCases(), sequenceCases(), microsoftCases())
+	return slices.Concat(unaryCases(), reductionCases(), broadcastCases(), cornerCases(), randomCases(), linearCases(), movementCases(), normCases(), sequenceCases(), microsoftCases())
 }
 
 func linearCases() []ruleCase {

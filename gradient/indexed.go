@@ -87,8 +87,9 @@ func cumSumGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	return []*ssa.Value{g.with("CumSum", []*ssa.Value{dy[0], n.In[1]}, reverse, ssa.IntAttr("exclusive", ops.Int(n, "exclusive"))), nil}
 }
 
-// reduceProdGradient is the product of the other elements: y/x, or the product of those that are not 0
-// where x is the only one that is.
+// reduceProdGradient is the product of the other elements. That of those that are not 0 is divided by x where x is one of them; the
+// elements that are 0 are factors that stay, so that the derivative can be differentiated: as a product, and for one of
+// two as the other one, which is their sum without it.
 func reduceProdGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x, d := n.In[0], g.keptDims(n, dy[0])
 	zero := g.op("Equal", x, g.number(x, 0))
@@ -101,9 +102,10 @@ func reduceProdGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		return g.with(op, in, ssa.IntAttr("keepdims", 1), ssa.IntAttr("noop_with_empty_axes", ops.Int(n, "noop_with_empty_axes")))
 	}
 	product, zeros := over("ReduceProd", safe), over("ReduceSum", g.like(zero, x))
-	none, one := g.op("Equal", zeros, g.number(x, 0)), g.op("Equal", zeros, g.number(x, 1))
-	atZero := g.where(one, product, 0)
-	elsewhere := g.op("Where", none, g.op("Div", product, safe), g.number(x, 0))
+	one, two := g.op("Equal", zeros, g.number(x, 1)), g.op("Equal", zeros, g.number(x, 2))
+	other := g.op("Sub", over("ReduceSum", g.where(zero, x, 0)), x)
+	atZero := g.op("Where", one, product, g.where(two, g.mul(product, other), 0))
+	elsewhere := g.mul(g.op("Div", product, safe), over("ReduceProd", g.where(zero, x, 1)))
 	return []*ssa.Value{g.mul(d, g.op("Where", zero, atZero, elsewhere)), nil}
 }
 

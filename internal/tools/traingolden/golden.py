@@ -182,5 +182,7 @@ def slopes(make):
 models = dict(mlp=mlp, cnn=cnn, transformer=transformer, lstm=lstm, gru=gru, unet=unet, vit=vit, gpt=gpt, scan=scan)
 rates = dict(vit=.25, gpt=.05)  # of the optimizers' rates: at full ones losses jump, and float32 in PyTorch itself is 1.7e-4 away from float64 (gpt by Adagrad at a half: 3.6e-3, and float64 with noise of 6e-8 of the largest derivative 1.5e-4); Adagrad's first steps are as long for derivatives that are rounding alone
 golden = {n: dict(rate=rates.get(n, 1), losses={o: run(m, o, rates.get(n, 1)) for o in OPTIMIZERS}, slopes=slopes(m)) for n, m in models.items()}
+for n in rates:
+    golden[n]["full"] = {o: run(models[n], o, 1) for o in OPTIMIZERS}  # for steps in float64
 golden["pytorch"] = torch.__version__
 json.dump(golden, open(sys.argv[1], "w"), indent=None, separators=(",", ":"))
