@@ -175,12 +175,7 @@ func Example_operator() {
 		return
 	}
 	loss := func(b *train.Builder, y *ssa.Value) *ssa.Value {
-		n := b.Graph.NewNode("SoftmaxCrossEntropy", []*ssa.Value{y, b.Input(train.Target, y.Type)}, 2)
-		n.Domain = "example.operators"
-		if err := ops.Infer(n); err != nil {
-			panic(err)
-		}
-		return n.Out[0]
+		return b.Op("example.operators.SoftmaxCrossEntropy", []*ssa.Value{y, b.Input(train.Target, y.Type)})
 	}
 	g, err := ssa.ParseGraph(`graph "classifier" { in %x: float32[4,3] const %w: float32[3,2] = [0,0,0,0,0,0] %y = MatMul(%x, %w) out %y }`)
 	if err == nil {

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -19,11 +20,18 @@ type Builder struct {
 	err   error
 }
 
-// Op adds a node of the default domain with one result, and infers its type.
+// Op adds a node, infers its type and gives its first result. Outside of the default domain an operator is "domain.Name".
 func (b *Builder) Op(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
-	n := b.Graph.NewNode(op, in, 1, attrs...)
-	if ops.Lookup("", op) == nil {
-		b.fail(fmt.Errorf("there is no operator %q of the default domain, or its package is not linked", op))
+	at := strings.LastIndexByte(op, '.') + 1
+	domain, results := op[:max(at-1, 0)], 1
+	o := ops.Lookup(domain, op[at:])
+	if o != nil {
+		results = max(o.MinOut, 1)
+	}
+	n := b.Graph.NewNode(op[at:], in, results, attrs...)
+	n.Domain = domain
+	if o == nil {
+		b.fail(fmt.Errorf("there is no operator %q, or its package is not linked", op))
 	} else if err := ops.Infer(n); err != nil {
 		b.fail(err)
 	}

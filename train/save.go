@@ -63,6 +63,7 @@ func (t *Trainer) Model() (_ *berth.Model, err error) {
 }
 
 // Checkpoint is all that a trainer needs to go on: weights, moments and statistics by name, and the number of steps.
+// encoding/gob writes and reads it.
 type Checkpoint struct {
 	Steps  int
 	States map[string]*ndarray.Array

@@ -1,7 +1,9 @@
 package train_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"math"
 	"path/filepath"
 	"strings"
@@ -192,7 +194,7 @@ func TestModel(t *testing.T) {
 	assert.Equal(t, untouched["y"].(*ndarray.Array).Data, before["y"].(*ndarray.Array).Data)
 }
 
-// TestCheckpoint: a trainer that goes back takes the same steps again, bit for bit.
+// TestCheckpoint: a trainer that goes back takes the same steps again, bit for bit, also by what was written and read.
 func TestCheckpoint(t *testing.T) {
 	tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError, Optimizer: optimizers["adam"]})
 	require.NoError(t, err)
@@ -208,6 +210,10 @@ func TestCheckpoint(t *testing.T) {
 	steps()
 	c, err := tr.Checkpoint()
 	require.NoError(t, err)
+	var file bytes.Buffer
+	require.NoError(t, gob.NewEncoder(&file).Encode(c))
+	c = new(train.Checkpoint)
+	require.NoError(t, gob.NewDecoder(&file).Decode(c))
 	first := steps()
 	require.NoError(t, tr.Restore(c))
 	assert.Equal(t, 3, tr.Steps())
