@@ -152,15 +152,15 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err := c.checkFixed(m.module.Graph.Params, bound.Graph.Params); err != nil {
 		return nil, err
 	}
-	passes := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.rewritesOff(), MaxOpset: -1}
+	fast, err := c.fastBackend()
+	if err != nil {
+		return nil, err
+	}
+	passes := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.rewritesOff(), MaxOpset: -1, MaxOfBytes: fast != nil}
 	if c.noPasses {
 		passes.Only = foldingOnly
 	}
 	if _, err := rewrite.Run(ctx, bound, passes); err != nil {
-		return nil, err
-	}
-	fast, err := c.fastBackend()
-	if err != nil {
 		return nil, err
 	}
 	fuser, takes, err := c.fusing()

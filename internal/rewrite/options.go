@@ -18,6 +18,9 @@ type Options struct {
 	// Unroll writes out loops of a known number of iterations; see [Unroll].
 	Unroll bool
 
+	// MaxOfBytes lets maxima of windows of quantized tensors stay bytes, for backends that have a kernel for them.
+	MaxOfBytes bool
+
 	// Check runs ops.Check after every pass that changed something; Shuffle brings the
 	// nodes into another legal order before every pass, drawn by Seed.
 	Check   bool

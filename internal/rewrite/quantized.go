@@ -395,7 +395,7 @@ func quantizedMove(c *Context, n *ssa.Node) bool {
 			data = len(m.In)
 		}
 	}
-	if m == nil || len(m.Out) > 1 || !c.only(n.In[0], n) {
+	if m == nil || m.Op == "MaxPool" && (len(m.Out) > 1 || !c.opts.MaxOfBytes) || !c.only(n.In[0], n) {
 		return false
 	}
 	in := slices.Clone(m.In)
