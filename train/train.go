@@ -492,7 +492,7 @@ func (t *Trainer) Plan() berth.PlanInfo {
 // Kept says what is kept from the way forward to the way back where there is a budget: "all", "all but results of cheap operators",
 // or values between a number of segments.
 func (t *Trainer) Kept() string {
-	if t == nil {
+	if t == nil || t.options.Budget <= 0 {
 		return ""
 	}
 	return t.kept
