@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/berth-onnx/berth/backend"
-	"github.com/berth-onnx/berth/internal/cpu"
+	"github.com/berth-onnx/berth/internal/cpu/weights"
 	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -31,7 +31,7 @@ type Model struct {
 	kept     keptPrograms // those of them that [Model.RunValues] made
 
 	// What all programs share, those of models made from this one too: packed weights, and constants that are read as they are.
-	weights   func() *cpu.Weights
+	weights   func() *weights.Store
 	constants *program.Constants
 }
 
@@ -60,7 +60,7 @@ func newModel(o onnximport.Options, opts []Option) func(*ssa.Module, error) (*Mo
 		if err != nil {
 			return nil, rescue.WithCause(o.Context, err)
 		}
-		out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), true), weights: sync.OnceValue(cpu.NewWeights), constants: program.NewConstants()}
+		out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), true), weights: sync.OnceValue(weights.New), constants: program.NewConstants()}
 		out.kept.most = newConfig(opts).programs
 		return out, nil
 	}
@@ -95,7 +95,7 @@ func FromModule(m *ssa.Module, opts ...Option) *Model {
 	if m == nil {
 		return &Model{}
 	}
-	out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), false), ofCaller: true, weights: sync.OnceValue(cpu.NewWeights), constants: program.NewConstants()}
+	out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), false), ofCaller: true, weights: sync.OnceValue(weights.New), constants: program.NewConstants()}
 	c := newConfig(opts)
 	out.kept.most = c.programs
 	if out.life.bad = cmp.Or(c.validate(), ssa.Check(m.Graph)); out.life.bad != nil {

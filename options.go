@@ -14,6 +14,7 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/weights"
 	"github.com/berth-onnx/berth/internal/fuse"
 	"github.com/berth-onnx/berth/internal/layout"
 	"github.com/berth-onnx/berth/internal/onnxexport"
@@ -45,7 +46,7 @@ type config struct {
 	data         func(location string) ([]byte, error) // of external data
 	programs     int                                   // that the model keeps
 
-	weights  *cpu.Weights
+	weights  *weights.Store
 	conflict *OptionError // of an argument that is refused at once: a nil context, or two sizes of one input or dimension, or two devices
 	onDevice bool         // WithDevice is given
 }

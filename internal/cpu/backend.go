@@ -10,6 +10,7 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/forest"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/weights"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -24,7 +25,7 @@ type Backend struct {
 type Options struct {
 	// Weights is where packed weights are kept: those of one model in one store. Nil:
 	// in a store of the backend's own.
-	Weights *Weights
+	Weights *weights.Store
 	// Memory avoids layouts of weights that take more than the weights do.
 	Memory bool
 	// Winograd is the form of Winograd's algorithm that 3×3 convolutions may use
@@ -44,7 +45,7 @@ func New() *Backend { return NewWith(Options{Winograd: convolve.Winograd4}) }
 // NewWith returns the backend with options of one's own.
 func NewWith(o Options) *Backend {
 	if o.Weights == nil {
-		o.Weights = NewWeights()
+		o.Weights = weights.New()
 	}
 	return &Backend{o}
 }

@@ -33,7 +33,7 @@ func prepareConvWeights(p *prep) (ops.Kernel, error) {
 	if !ok || group < 1 || d.shape[1]%group != 0 {
 		return nil, nil
 	}
-	k, err := convolve.NewWeights(convolve.WeightsSpec{Images: x.shape[0], Groups: group, Channels: y.shape[1], Filters: d.shape[1] / group, Shared: p.threads > 1,
+	k, err := convolve.NewWeights(convolve.WeightsSpec{Images: x.shape[0], Groups: group, Channels: y.shape[1], Filters: d.shape[1] / group,
 		In: pair(w.in), Out: pair(w.out), Kernel: pair(w.kernel), Stride: pair(w.stride), Dilation: pair(w.dilation), Begin: pair(w.begin)})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/cpu/weights"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -17,7 +18,7 @@ type prep struct {
 	ctx     context.Context // ends the packing of weights
 	node    *ssa.Node
 	threads int
-	weights *Weights
+	weights *weights.Store
 	options Options
 	in, out []operand // as in the node; absent ones are not present
 

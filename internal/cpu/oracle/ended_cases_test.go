@@ -209,6 +209,9 @@ berth.internal.Attention(float32[2,N,64], float32[2,N,64], float32[2,N,64], floa
 berth.internal.Attention(float32[2,1,64], float32[2,N,64], float32[2,N,64]) form=rows
 berth.internal.BatchNormalization(float32[1,16,N], float32[16], float32[16], float32[16], float32[16], float32[1,16,N]) program=Add,Relu
 berth.internal.BatchNormalization(float16[1,16,N], float16[16], float16[16], float16[16], float16[16]) program=Tanh
+berth.internal.ConvWeights(float32[1,16,N,64], float32[1,16,N,64]) kernel_shape=[3,3] strides=[1,1] dilations=[1,1] pads=[1,1,1,1]
+berth.internal.MaxPoolGradient(float32[1,16,N,64], float32[1,16,N,32]) kernel_shape=[1,2] strides=[1,2] dilations=[1,1] pads=[0,0,0,0]
+berth.internal.Accumulate(float32[N,N], float32[N,N], float32[N,N])
 berth.internal.Fused | {}(float32[64,N], float32[64,N]) program=Add,Tanh
 berth.internal.Fused | {}(float16[N]) program=Exp
 ConvTranspose(float32[1,16,N,16], float32[16,16,3,3]) strides=[2,2]

@@ -369,6 +369,7 @@ func (b *bench) check(t *testing.T, level string, p backend.Prepared) {
 		}
 		assert.Zero(t, n, "%s: allocations on %d threads", level, threads)
 	}
+	b.otherThreads(t, level, out)
 	b.together(t, level, p, out)
 	b.inPlace(t, level, p, out)
 	b.smaller(t, level, p, out)
@@ -380,6 +381,18 @@ func (b *bench) same(t *testing.T, what string, want, got []*ndarray.Array) {
 		if want[i] != nil && !bytes.Equal(want[i].Data, got[i].Data) {
 			assert.Fail(t, "bytes differ", "%s, result %d", what, i)
 		}
+	}
+}
+
+// otherThreads prepares the node for other numbers of threads.
+func (b *bench) otherThreads(t *testing.T, level string, want []*ndarray.Array) {
+	for _, threads := range []int{1, 5} {
+		p, err := cpu.New().Prepare(t.Context(), b.node, threads)
+		require.NoError(t, err)
+		require.NotNil(t, p.Kernel)
+		got := b.results()
+		require.NoError(t, p.Kernel.Run(b.call(p, b.cloned(), got, threads)), level)
+		b.same(t, fmt.Sprintf("%s prepared for %d threads", level, threads), want, got)
 	}
 }
 

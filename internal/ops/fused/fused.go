@@ -164,7 +164,7 @@ func MayCover(n *ssa.Node, o, k int) bool {
 	if n.In[o] == nil || n.In[o].Const != nil || n.Output(k) == nil {
 		return false
 	}
-	if p, err := Of(n); err != nil || p.Results[k].Dropped {
+	if p, err := Of(n); err == nil && p.Results[k].Dropped { // nodes that no program is stored with are elementwise
 		return false
 	}
 	if x := PlacesOf(n); x != nil {

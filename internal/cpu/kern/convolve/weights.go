@@ -10,7 +10,6 @@ import (
 type WeightsSpec struct {
 	Images, Groups, Channels, Filters        int
 	In, Out, Kernel, Stride, Dilation, Begin [2]int
-	Shared                                   bool // several threads share a run
 }
 
 // Weights is the derivative of a convolution by its weights as products over blocks of lines of an image: patches are the columns of one
@@ -21,8 +20,8 @@ type WeightsSpec struct {
 //	filters │ d, image n    │   ×   lines  │ patches of x  │   added to   w[filters, taps of channels]
 //	        └───────────────┘   × width    └───────────────┘
 //
-// An element is summed over the same blocks in the same order whatever the number of threads: a task has a part of the channels and a part
-// of the filters.
+// A task has a part of the channels and a part of the filters. The parts do not depend on the number of threads, since the order in which a
+// product sums up depends on its number of rows.
 type Weights struct {
 	s                       WeightsSpec
 	filters, channels, rows gemm.Split // of a group into tasks; lines of an image into blocks
@@ -31,10 +30,12 @@ type Weights struct {
 	per, cols               int  // workspace of a task: bytes, and floats of patches
 }
 
-// Bounds of a task: taps of channels, and floats of the patches of a block, which stay in the second cache.
+// Bounds of a task: taps of channels, floats of the patches of a block, which stay in the second cache, and the least number of filters where
+// those of a group are shared out: products of fewer rows are scalar products, and patches are written for each part.
 const (
 	weightTaps    = 160
 	weightPatches = 96 << 10
+	weightFilters = 5
 )
 
 // NewWeights prepares it.
@@ -42,8 +43,8 @@ func NewWeights(s WeightsSpec) (*Weights, error) {
 	k := &Weights{s: s, products: map[[3]int]*gemm.Gemm{}}
 	taps := s.Kernel[0] * s.Kernel[1]
 	k.channels = gemm.NewSplit(s.Channels, max(1, weightTaps/taps))
-	if k.filters = gemm.NewSplit(s.Filters, s.Filters); s.Shared && k.channels.P*s.Groups == 1 {
-		k.filters = gemm.NewSplit(s.Filters, max(1, machine.CeilDiv(s.Filters, 2)))
+	if k.filters = gemm.NewSplit(s.Filters, s.Filters); k.channels.P*s.Groups == 1 && s.Filters/2 >= weightFilters {
+		k.filters = gemm.NewSplit(s.Filters, machine.CeilDiv(s.Filters, 2))
 	}
 	one := [2]int{1, 1}
 	k.inPlace = taps == 1 && s.Stride == one && s.Begin == [2]int{} && s.In == s.Out
