@@ -47,7 +47,7 @@ func OpenFS(fsys fs.FS, name string, opts ...Option) (_ *Model, err error) {
 func Read(r io.Reader, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
 	c := newConfig(opts)
-	data, err := onnxwire.ReadAll(c.memory, endWith(c.ctx, rescue.Reader(r)), "the model", 0, maxModelBytes)
+	data, err := onnxwire.ReadAll(c.ctx, c.memory, endWith(c.ctx, rescue.Reader(r)), "the model", 0, maxModelBytes)
 	if err != nil {
 		return nil, rescue.WithCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
 	}
@@ -105,7 +105,7 @@ func (c *config) readFile(fsys fs.FS, name string, most int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is no regular file")}
 	}
-	return onnxwire.ReadAll(c.memory, endWith(c.ctx, rescue.Reader(f)), name, info.Size(), most)
+	return onnxwire.ReadAll(c.ctx, c.memory, endWith(c.ctx, rescue.Reader(f)), name, info.Size(), most)
 }
 
 // dataIn gives the content of files in memory, by location.

@@ -32,7 +32,7 @@ func Lay(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_ *
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := ndarray.BudgetOf(ctx).Ask("the folding of blocks", blockBytes*int64(len(t.Vars))); err != nil {
+	if err := ndarray.BudgetOf(ctx).AskContext(ctx, "the folding of blocks", blockBytes*int64(len(t.Vars))); err != nil {
 		return nil, nil, err
 	}
 	f := Fold(ctx, t, o)

@@ -42,7 +42,7 @@ func State(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_
 		return nil, err
 	}
 	p, ids := f.Problem(g.Name)
-	if err := cmp.Or(ctx.Err(), ndarray.BudgetOf(ctx).Check("the planning problem")); err != nil {
+	if err := cmp.Or(ctx.Err(), ndarray.BudgetOf(ctx).CheckContext(ctx, "the planning problem")); err != nil {
 		return nil, err
 	}
 	offsets := func(s *planner.Solution) ([]int64, []bool, error) {

@@ -101,17 +101,17 @@ func Build(ctx context.Context, g *ssa.Graph, o Options) (_ *Timeline, err error
 	defer rescue.Into(&err)
 	t := &Timeline{Layout: Layout{Graph: g}}
 	memory := ndarray.BudgetOf(ctx)
-	if err := memory.Ask("the steps of the nodes", valueBytes*int64(g.NumValues())); err != nil {
+	if err := memory.AskContext(ctx, "the steps of the nodes", valueBytes*int64(g.NumValues())); err != nil {
 		return nil, err
 	}
 	b := newBuilder(ctx, &t.Layout, o, nil)
 	if err := b.main(g); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(memory.Check("the steps of loops"), t.findRoots(ctx)); err != nil {
+	if err := cmp.Or(memory.CheckContext(ctx, "the steps of loops"), t.findRoots(ctx)); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(t.solve(ctx, b.arm), memory.Check("the live ranges")); err != nil {
+	if err := cmp.Or(t.solve(ctx, b.arm), memory.CheckContext(ctx, "the live ranges")); err != nil {
 		return nil, err
 	}
 	for _, p := range b.pins {

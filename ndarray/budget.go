@@ -45,7 +45,7 @@ func CloneIn(ctx context.Context, b Budget, v Value) (_ Value, err error) {
 	if err := w.value(v, 0); err != nil {
 		return nil, err
 	}
-	if err := b.Ask("a copy of a value", w.bytes); err != nil {
+	if err := b.AskContext(ctx, "a copy of a value", w.bytes); err != nil {
 		return nil, err
 	}
 	c := &copier{ctx: ctx}

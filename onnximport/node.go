@@ -18,7 +18,7 @@ func (s *scope) node(w *onnxwire.Node) error {
 		return err
 	}
 	if s.imp.nodes%checkedNodes == checkedNodes-1 {
-		if err := ndarray.BudgetOf(s.imp.ctx).Check("the nodes of the graph"); err != nil {
+		if err := ndarray.BudgetOf(s.imp.ctx).CheckContext(s.imp.ctx, "the nodes of the graph"); err != nil {
 			return err
 		}
 	}

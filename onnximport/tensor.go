@@ -204,7 +204,7 @@ func typedArray(ctx context.Context, t *onnxwire.Tensor, dt ndarray.DType, shape
 	if err := fitsType(ctx, t, dt); err != nil {
 		return nil, err
 	}
-	if err := ndarray.BudgetOf(ctx).Ask("a tensor", convertedBytes(a, t)); err != nil {
+	if err := ndarray.BudgetOf(ctx).AskContext(ctx, "a tensor", convertedBytes(a, t)); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	return a, convertTyped(ctx, a, t)

@@ -21,7 +21,7 @@ func (g *Graph) CloneContext(ctx context.Context) (copied *Graph, mapping []*Val
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if err := sysmem.BudgetOf(ctx).Ask("a copy of the graph", g.bytes()); err != nil {
+	if err := sysmem.BudgetOf(ctx).AskContext(ctx, "a copy of the graph", g.bytes()); err != nil {
 		return nil, nil, err
 	}
 	copied, mapping = (&cloner{ctx: ctx}).graph(g)

@@ -293,7 +293,7 @@ func (c *Case) value(ctx context.Context, file string, t *onnxwire.Type) (ndarra
 	case ok:
 		return readValue(ctx, r, info.Size(), kind)
 	}
-	data, err := onnxwire.ReadAll(ndarray.BudgetOf(ctx), f, file, info.Size(), math.MaxInt64)
+	data, err := onnxwire.ReadAll(ctx, ndarray.BudgetOf(ctx), f, file, info.Size(), math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}

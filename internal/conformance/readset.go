@@ -87,7 +87,7 @@ func scanned(ctx context.Context, r io.ReaderAt, t onnxwire.ScannedTensor, check
 // readValue reads a serialized value of any kind.
 func readValue(ctx context.Context, r io.ReaderAt, size int64, kind ssa.Kind) (ndarray.Value, error) {
 	memory := ndarray.BudgetOf(ctx)
-	data, err := onnxwire.ReadAll(memory, io.NewSectionReader(r, 0, size), "the file", size, math.MaxInt64)
+	data, err := onnxwire.ReadAll(ctx, memory, io.NewSectionReader(r, 0, size), "the file", size, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}

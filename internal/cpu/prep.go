@@ -152,7 +152,7 @@ func (p *prep) absorb(i int, bytes int) {
 //go:noinline
 func (p *prep) table(what string, bytes int64) error {
 	p.tables += bytes
-	return p.memory().Ask(what, bytes)
+	return p.memory().AskContext(p.ctx, what, bytes)
 }
 
 // workspace reserves bytes of workspace and returns their offset, which is on a cache

@@ -259,7 +259,7 @@ const stringSize = 24
 func fillTensor(ctx context.Context, t *onnxwire.Tensor, a *ndarray.Array) error {
 	switch width := a.DType.FileBits(); {
 	case a.DType == ndarray.String:
-		if err := ndarray.BudgetOf(ctx).Ask("a constant of strings", stringSize*int64(len(a.Str))); err != nil {
+		if err := ndarray.BudgetOf(ctx).AskContext(ctx, "a constant of strings", stringSize*int64(len(a.Str))); err != nil {
 			return err
 		}
 		for _, s := range a.Str {
@@ -268,7 +268,7 @@ func fillTensor(ctx context.Context, t *onnxwire.Tensor, a *ndarray.Array) error
 	case width == 0:
 		return fmt.Errorf("element type %s can not be written", a.DType)
 	case width < 8:
-		if err := ndarray.BudgetOf(ctx).Ask("a packed constant", int64(a.DType.FileBytes(len(a.Data)))); err != nil {
+		if err := ndarray.BudgetOf(ctx).AskContext(ctx, "a packed constant", int64(a.DType.FileBytes(len(a.Data)))); err != nil {
 			return err
 		}
 		t.RawData = pack(ctx, a)

@@ -114,7 +114,7 @@ func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
 	for i, n := range g.Nodes {
 		err := x.opts.Context.Err()
 		if err == nil && i%checkedNodes == checkedNodes-1 {
-			err = ndarray.BudgetOf(x.opts.Context).Check("the messages of the nodes")
+			err = ndarray.BudgetOf(x.opts.Context).CheckContext(x.opts.Context, "the messages of the nodes")
 		}
 		if err != nil {
 			return err

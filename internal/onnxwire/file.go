@@ -102,11 +102,11 @@ func readFile(ctx context.Context, f *os.File, info os.FileInfo) ([]byte, error)
 	case info.Mode().IsRegular() && info.Size() == 0: // also files of /proc, some of which make who reads them wait
 		return nil, nil
 	case info.Mode().IsRegular():
-		return ReadAll(memory, pieces, f.Name(), info.Size(), math.MaxInt64)
+		return ReadAll(ctx, memory, pieces, f.Name(), info.Size(), math.MaxInt64)
 	case info.Mode()&os.ModeNamedPipe == 0:
 		return nil, &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("is neither a file nor a pipe; give the model file")}
 	}
-	data, err := ReadAll(memory, pieces, f.Name(), 0, MaxSize)
+	data, err := ReadAll(ctx, memory, pieces, f.Name(), 0, MaxSize)
 	if err == nil && len(data) == 0 {
 		err = &os.PathError{Op: "read", Path: f.Name(), Err: errors.New("is a pipe without content: nothing writes to it, or what wrote has failed")}
 	}
@@ -131,12 +131,13 @@ func (r *endedReader) Read(b []byte) (int, error) {
 // mostIdleReads is how often a reader may give neither bytes nor an error in turn.
 const mostIdleReads = 100
 
-// ReadAll reads up to the end, about size bytes, not more than most. Memory is asked for before it is taken.
-func ReadAll(memory sysmem.Budget, r io.Reader, name string, size, most int64) ([]byte, error) {
+// ReadAll reads up to the end, about size bytes, not more than most. Memory is asked for before it is taken, until the
+// context ends.
+func ReadAll(ctx context.Context, memory sysmem.Budget, r io.Reader, name string, size, most int64) ([]byte, error) {
 	if size > most {
 		return nil, tooLarge(name, most)
 	}
-	if err := memory.Ask(name, size); err != nil {
+	if err := memory.AskContext(ctx, name, size); err != nil {
 		return nil, err
 	}
 	data := make([]byte, 0, max(size+1, 64<<10)) // one more: the end is seen without growing
@@ -159,7 +160,7 @@ func ReadAll(memory sysmem.Budget, r io.Reader, name string, size, most int64) (
 		}
 		if len(data) == cap(data) {
 			size := 2 * int64(len(data))
-			if err := memory.Ask(name, size); err != nil {
+			if err := memory.AskContext(ctx, name, size); err != nil {
 				return nil, err
 			}
 			data = append(make([]byte, 0, size), data...)

@@ -163,7 +163,7 @@ func (d *decoder) path() string {
 // size can need, and what the process may take.
 func (d *decoder) charge(n, size int) bool {
 	if d.err == nil {
-		if d.full = d.memory.Ask("the content of the file", int64(n)*int64(size)); d.full != nil {
+		if d.full = d.memory.AskContext(d.ctx, "the content of the file", int64(n)*int64(size)); d.full != nil {
 			d.fail("%v", d.full)
 		}
 	}

@@ -60,7 +60,7 @@ func addOrders(ctx context.Context, orders map[*Block]*order, b *Block) error {
 		return &CheckError{Node: "graph " + b.Graph.Name, Reason: "has too many nodes to look at all schedules"}
 	}
 	words := (len(b.Instrs) + 63) / 64
-	if err := ndarray.BudgetOf(ctx).Ask("the order of the nodes of graph "+b.Graph.Name, 8*int64(words)*int64(len(b.Instrs))); err != nil {
+	if err := ndarray.BudgetOf(ctx).AskContext(ctx, "the order of the nodes of graph "+b.Graph.Name, 8*int64(words)*int64(len(b.Instrs))); err != nil {
 		return err
 	}
 	o := &order{make([][]uint64, len(b.Instrs))}

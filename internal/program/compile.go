@@ -89,7 +89,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	}
 	p, err := c.plan(ctx, g)
 	if err == nil {
-		err = o.Memory.Check("the memory plan")
+		err = o.Memory.CheckContext(ctx, "the memory plan")
 	}
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func ForPlan(ctx context.Context, t *liveness.Timeline, offsets []int64, arena i
 			c.scratch.Put(s.Node.ID, s.Node, offsets[s.Scratch])
 		}
 	}
-	err := ndarray.BudgetOf(ctx).Check("the verified plan")
+	err := ndarray.BudgetOf(ctx).CheckContext(ctx, "the verified plan")
 	if err != nil {
 		return nil, err
 	}

@@ -137,7 +137,7 @@ func (s *Session) exec(in *Instr) error {
 		return nil
 	}
 	s.fill(c, in)
-	if err := s.p.memory.Ask("the run", int64(len(in.Out))*headerBytes); err != nil {
+	if err := s.p.memory.AskContext(c.Ctx, "the run", int64(len(in.Out))*headerBytes); err != nil {
 		return s.wrap(in, err)
 	}
 	c.Scratch = s.work

@@ -79,7 +79,7 @@ func (p *Program) NewSession() (*Session, error) { return p.OpenSession(backend.
 
 // OpenSession is NewSession within a context, which ends the wait for a device.
 func (p *Program) OpenSession(ctx context.Context) (*Session, error) {
-	if err := p.memory.Ask("the arena", p.ArenaBytes); err != nil {
+	if err := p.memory.AskContext(ctx, "the arena", p.ArenaBytes); err != nil {
 		return nil, err
 	}
 	return p.newSession(ctx, ndarray.AlignedBytes(int(p.ArenaBytes)), nil)

@@ -182,7 +182,7 @@ func (c *Context) stage(s Stage) error {
 			}
 			n, err := c.pass(s, p, round)
 			if err == nil {
-				err = ndarray.BudgetOf(c.ctx).Check("rewriting")
+				err = ndarray.BudgetOf(c.ctx).CheckContext(c.ctx, "rewriting")
 			}
 			if err != nil {
 				return err

@@ -79,12 +79,12 @@ const collections = 3
 
 var (
 	atStart   = resident()
-	used      atomic.Int64 // when it was last measured
-	granted   atomic.Int64 // since then
-	measuring sync.Mutex   // while a collection frees memory, nothing else is granted
-	open      []grant      // measured requests whose memory is not taken yet, oldest first; this and the next two under measuring
-	untaken   int64        // their bytes
-	allocated int64        // by the process since it started, when it was last measured
+	used      atomic.Int64             // when it was last measured
+	granted   atomic.Int64             // since then
+	measuring = make(chan struct{}, 1) // full while someone measures: while a collection frees memory, nothing else is granted
+	open      []grant                  // measured requests whose memory is not taken yet, oldest first; this and the next two under measuring
+	untaken   int64                    // their bytes
+	allocated int64                    // by the process since it started, when it was last measured
 )
 
 // grant is memory that may be taken.
@@ -107,7 +107,11 @@ func (b Budget) Bytes() int64 {
 }
 
 // Ask asks for bytes more memory. A nil error grants it, else it is an [*Error].
-func (b Budget) Ask(what string, bytes int64) error {
+func (b Budget) Ask(what string, bytes int64) error { return b.AskContext(nil, what, bytes) }
+
+// AskContext is Ask until a context ends, whose error it then returns; nil never ends. A request that is measured may have to
+// wait for others, and for memory that was granted to them.
+func (b Budget) AskContext(ctx context.Context, what string, bytes int64) error {
 	limit := b.Bytes()
 	switch {
 	case bytes <= 0:
@@ -118,21 +122,36 @@ func (b Budget) Ask(what string, bytes int64) error {
 	if n := granted.Add(bytes); n <= unmeasured && used.Load()+n <= limit {
 		return nil
 	}
-	return measure(what, bytes, limit)
+	return measure(ctx, what, bytes, limit)
 }
 
 // Check measures whether what is in use is within the budget: for work whose memory is
 // not asked for piece by piece.
-func (b Budget) Check(what string) error { return measure(what, 0, b.Bytes()) }
+func (b Budget) Check(what string) error { return b.CheckContext(nil, what) }
+
+// CheckContext is Check until a context ends, as [Budget.AskContext] is Ask.
+func (b Budget) CheckContext(ctx context.Context, what string) error {
+	return measure(ctx, what, 0, b.Bytes())
+}
 
 // measure grants bytes if they fit beside what is in use, after collections if need be. If they fit but for grants whose memory
-// is not taken, it waits for those, while nothing else is granted: for grantAge at most.
-func measure(what string, bytes, limit int64) error {
-	measuring.Lock()
-	defer measuring.Unlock()
+// is not taken, it waits for those, while nothing else is granted: for grantAge at most, and no longer than the context lasts.
+func measure(ctx context.Context, what string, bytes, limit int64) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	select {
+	case measuring <- struct{}{}:
+		defer func() { <-measuring }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	now := inUse()
 	for try := 0; now+untaken > limit-bytes && try < collections; now = inUse() {
 		granted.Store(unmeasured)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if try > 0 && now <= limit-bytes {
 			time.Sleep(time.Millisecond)
 			continue

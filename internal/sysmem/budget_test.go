@@ -97,6 +97,29 @@ func TestBudgetCountsGrants(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
+// TestWaitsEndWithTheContext: a request that waits, for others or for memory that was granted and is not taken, ends with its
+// context, and the next one is answered.
+func TestWaitsEndWithTheContext(t *testing.T) {
+	const piece = 90 << 20
+	b := fresh(t, 128<<20)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, b.Ask("a piece that is not taken", piece))
+	require.ErrorIs(t, b.AskContext(ended, "a piece beside it", piece), context.Canceled)
+	require.Positive(t, untaken, "the piece was not waited for")
+	require.NoError(t, b.AskContext(t.Context(), "a piece, after waiting", piece))
+
+	measuring <- struct{}{}
+	for name, wait := range map[string]func() error{
+		"a request": func() error { return b.AskContext(ended, "a piece", unmeasured+1) },
+		"a check":   func() error { return b.CheckContext(ended, "the test") },
+	} {
+		require.ErrorIs(t, wait(), context.Canceled, name)
+	}
+	<-measuring
+	require.NoError(t, b.Check("the test"))
+}
+
 // TestBudgetIsNotMeasuredEachTime: small requests do not look at the process.
 func TestBudgetIsNotMeasuredEachTime(t *testing.T) {
 	b := fresh(t, 1<<30)

@@ -120,7 +120,7 @@ func (m *machine) instr(x *Instr) (*ndarray.Array, error) {
 func (m *machine) positions(operand, shape []int) ([]int, error) {
 	bytes, err := ndarray.ByteSize(ndarray.Int64, shape)
 	if err == nil {
-		err = ndarray.BudgetOf(m.ctx).Ask("positions of a broadcast operand", int64(bytes))
+		err = ndarray.BudgetOf(m.ctx).AskContext(m.ctx, "positions of a broadcast operand", int64(bytes))
 	}
 	if err != nil {
 		return nil, err

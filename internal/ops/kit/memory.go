@@ -21,6 +21,14 @@ func memoryOf(c *ops.Call) ndarray.Budget {
 	return c.Memory
 }
 
+// ask asks the budget of the call, until the call ends.
+func ask(c *ops.Call, what string, bytes int64) error {
+	if c == nil {
+		return ndarray.Budget(0).Ask(what, bytes)
+	}
+	return c.Memory.AskContext(c.Ctx, what, bytes)
+}
+
 // Make is make([]T, n) in the budget of the call.
 func Make[T any](c *ops.Call, n int) []T {
 	var one T
@@ -28,13 +36,13 @@ func Make[T any](c *ops.Call, n int) []T {
 	if n < 0 || n > math.MaxInt/size {
 		Check(ndarray.ErrSize)
 	}
-	Check(memoryOf(c).Ask("workspace of a reference kernel", int64(n)*int64(size)))
+	Check(ask(c, "workspace of a reference kernel", int64(n)*int64(size)))
 	return make([]T, n)
 }
 
 // Text asks for the memory of a string, which is small or not made yet, and returns it.
 func Text(c *ops.Call, s string) string {
-	Check(memoryOf(c).Ask("a string", int64(len(s)+15)&^15)) // as memory is allocated
+	Check(ask(c, "a string", int64(len(s)+15)&^15)) // as memory is allocated
 	return s
 }
 

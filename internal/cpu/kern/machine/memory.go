@@ -80,7 +80,7 @@ func ScratchBytes(pieces ...int) int {
 //
 //go:noinline
 func AskPacked(ctx context.Context, bytes int) error {
-	return sysmem.BudgetOf(ctx).Ask("packed weights", int64(bytes))
+	return sysmem.BudgetOf(ctx).AskContext(ctx, "packed weights", int64(bytes))
 }
 
 // AlignedFloats allocates n float32 starting on a cache line. They are expected to be written, all of them: their pages are
