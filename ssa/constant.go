@@ -89,14 +89,26 @@ func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
 		c.id = Identity{from: uintptr(unsafe.Pointer(unsafe.SliceData(data))), n: len(data), of: byAddress}
 		return c.id, nil
 	}
-	if c.dtype == ndarray.String {
-		data = fmt.Appendf(nil, "%q", c.arr.Str)
-	}
 	for i, seed := range identitySeeds {
-		id.hash[i] = digest(seed, data)
+		if c.dtype == ndarray.String {
+			id.hash[i] = digestStrings(seed, c.arr.Str)
+		} else {
+			id.hash[i] = digest(seed, data)
+		}
 	}
 	c.id = id
 	return id, nil
+}
+
+// digestStrings hashes strings and how long each of them is, where they lie: they may be most of the memory that there is.
+func digestStrings(seed maphash.Seed, list []string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, s := range list {
+		maphash.WriteComparable(&h, len(s))
+		h.WriteString(s)
+	}
+	return h.Sum64()
 }
 
 // digest hashes data piece by piece: the garbage collector can not stop a goroutine

@@ -163,7 +163,7 @@ const maxNesting = 64
 // Check reports a type that no value has: of a kind or element type that does not exist, with a negative dimension, or nested
 // too deep, as one is that holds itself.
 func (t Type) Check() error {
-	e := &t
+	e := t // not its address, which would put it on the heap: every value's type is checked
 	for depth := 0; ; depth++ {
 		switch {
 		case depth > maxNesting:
@@ -173,11 +173,11 @@ func (t Type) Check() error {
 		case e.DType >= ndarray.NumDTypes:
 			return fmt.Errorf("element type %d does not exist", e.DType)
 		case slices.ContainsFunc(e.Shape, func(d Dim) bool { return d.con() && d.n < 0 }):
-			return fmt.Errorf("a shape with a negative dimension, %s", e)
+			return fmt.Errorf("a shape with a negative dimension, %s", e.String())
 		case e.Elem == nil:
 			return nil
 		}
-		e = e.Elem
+		e = *e.Elem
 	}
 }
 

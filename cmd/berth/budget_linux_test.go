@@ -178,6 +178,22 @@ func TestBudgetOfBombs(t *testing.T) {
 	}
 }
 
+// TestBudgetOfLongStrings: a long string that folding makes is in the optimized model, in the copy that is read back, and in the
+// key of the kernel that reads it; no more of them, nor of the pages that were read, than the budget allows.
+func TestBudgetOfLongStrings(t *testing.T) {
+	for _, times := range []int{24, 25} { // 50 and 100 MB
+		for name, end := range map[string]string{
+			"read":   fmt.Sprintf(`%%z = StringConcat(%%s%d, %%x) out %%z`, times),
+			"result": fmt.Sprintf(`%%z = Identity(%%x) out %%z, %%s%d`, times),
+		} {
+			t.Run(fmt.Sprint(name, times), func(t *testing.T) {
+				path := textModel(t, `in %x: string[4] const %s0: string[] = "0.5" `+doubled("StringConcat", times)+end)
+				requireWithin(t, carryOut(t, [][]string{{"optimize", path, "-o", filepath.Join(t.TempDir(), "o.onnx"), testLimit, "--timeout=60s"}}))
+			})
+		}
+	}
+}
+
 // TestBudgetOfManyNodes: what is made of a graph of many nodes is within the budget, or an error, or left out of the description.
 func TestBudgetOfManyNodes(t *testing.T) {
 	var graph strings.Builder

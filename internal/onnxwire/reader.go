@@ -206,10 +206,15 @@ func (d *decoder) unknown(x *Extra) {
 	d.pos = past
 }
 
-// appendInput appends the input between two offsets to b.
+// appendInput appends the input between two offsets to b. Pages of a mapped file that have been copied are given back: beside the
+// copy they would count twice.
 func (d *decoder) appendInput(b []byte, from, past int) []byte {
 	for ; from < past && d.look(from); from += lookEach {
-		b = append(b, d.data[from:min(from+lookEach, past)]...)
+		piece := d.data[from:min(from+lookEach, past)]
+		b = append(b, piece...)
+		if len(piece) == lookEach {
+			sysmem.Discard(piece)
+		}
 	}
 	return b
 }
