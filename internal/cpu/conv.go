@@ -230,12 +230,26 @@ func (p *prep) windowSpec(win window, x, w []int) convolve.ConvSpec {
 	}
 }
 
-// newConv prepares a convolution within the budget.
+// newConv prepares a convolution within the budget. Convolutions of one geometry that hold no lists are one: a model has many
+// that differ in nothing but their weights.
 func (p *prep) newConv(s convolve.ConvSpec, plan convolve.ConvPlan) (*convolve.Conv, error) {
-	if err := p.table(tapLists, convolve.TapBytes(s, plan)); err != nil {
+	bytes := convolve.TapBytes(s, plan)
+	if bytes == 0 {
+		made, err := p.weights.Shared.Get(convForm{s, plan, simd.Active()}, func() (any, error) { return convolve.NewConv(s, plan) })
+		c, _ := made.(*convolve.Conv)
+		return c, err
+	}
+	if err := p.table(tapLists, bytes); err != nil {
 		return nil, err
 	}
 	return convolve.NewConv(s, plan)
+}
+
+// convForm is what a convolution is prepared from.
+type convForm struct {
+	spec  convolve.ConvSpec
+	plan  convolve.ConvPlan
+	level *simd.Table
 }
 
 // tapLists is what windows take memory for.

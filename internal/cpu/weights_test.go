@@ -149,3 +149,22 @@ func TestKernelsAskForWhatTheyHold(t *testing.T) {
 		})
 	}
 }
+
+// TestConvolutionsOfOneGeometryAreOne: they differ in their weights; lists of taps are not kept for others.
+func TestConvolutionsOfOneGeometryAreOne(t *testing.T) {
+	b := New()
+	prepared := func(pad int64, groups int) *conv {
+		g := ssa.NewGraph("g")
+		x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 1, 6, 9, 9))
+		w := g.AddConst("w", randomWeights(rand.New(rand.NewSource(pad)), 6, 6/groups, 3, 3))
+		n := g.NewNode("Conv", []*ssa.Value{x, w}, 1, ssa.IntsAttr("pads", pad, pad, 1, 1), ssa.IntAttr("group", int64(groups)))
+		require.NoError(t, ops.Infer(n))
+		p, err := b.Prepare(t.Context(), n, 1)
+		require.NoError(t, err)
+		return p.Kernel.(*conv)
+	}
+	first := prepared(1, 1)
+	assert.Same(t, first.c, prepared(1, 1).c)
+	assert.NotSame(t, first.c, prepared(2, 1).c)
+	assert.NotSame(t, first.c, prepared(1, 2).c)
+}

@@ -58,10 +58,11 @@ type halfOperand struct {
 // prepareEntry prepares a node by its entry of the table, one of half types by the kernel
 // for float32.
 func prepareEntry(p *prep, e entry) (ops.Kernel, error) {
-	q, found := p.inFloat32()
-	if !found || !widens[ops.Key{Domain: e.domain, Name: e.op}] {
+	half := func(x operand) bool { return isHalf(x.dt) }
+	if !slices.ContainsFunc(p.in, half) && !slices.ContainsFunc(p.out, half) || !widens[ops.Key{Domain: e.domain, Name: e.op}] {
 		return e.prepare(p)
 	}
+	q := p.inFloat32()
 	k, err := e.prepare(q)
 	if k == nil || err != nil {
 		return nil, err
@@ -81,9 +82,8 @@ func prepareEntry(p *prep, e entry) (ops.Kernel, error) {
 	return w, nil
 }
 
-// inFloat32 is the preparation of the same node with float32 in place of half types;
-// found says whether there are any.
-func (p *prep) inFloat32() (q *prep, found bool) {
+// inFloat32 is the preparation of the same node with float32 in place of half types.
+func (p *prep) inFloat32() *prep {
 	c := *p
 	c.in, c.out = slices.Clone(p.in), slices.Clone(p.out)
 	for _, list := range [][]operand{c.in, c.out} {
@@ -92,14 +92,13 @@ func (p *prep) inFloat32() (q *prep, found bool) {
 			if !isHalf(x.dt) {
 				continue
 			}
-			found = true
 			x.dt = ndarray.Float32
 			if x.value.Const != nil {
 				x.value = &ssa.Value{Type: ssa.StaticTensor(ndarray.Float32, x.shape...), Const: constInFloat32(x.value.Const)}
 			}
 		}
 	}
-	return &c, found
+	return &c
 }
 
 // constInFloat32 is a constant of a half type as one of float32.

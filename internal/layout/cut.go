@@ -53,6 +53,9 @@ func (f *network) edge(u, v int, cost float64) {
 }
 
 func (f *network) capacity(u, v int, c int64) {
+	if len(f.arcs)+2 > cap(f.arcs) { // twice as many: append grows long lists by a quarter, and writes five times as much in all
+		f.arcs = slices.Grow(f.arcs, len(f.arcs)+2)
+	}
 	i := int32(len(f.arcs))
 	f.arcs = append(f.arcs, arc{c, int32(v), f.first[u]}, arc{0, int32(u), f.first[v]})
 	f.first[u], f.first[v] = i, i+1

@@ -173,7 +173,8 @@ func (k *kernels) trim() {
 
 // static returns the kernel of a node with static types.
 func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
-	key, ok := signature(n, k.memory)
+	var room [512]byte // of most keys
+	key, ok := signature(room[:0], n, k.memory)
 	if !ok {
 		key = fmt.Appendf(nil, "%p", n)
 	}
@@ -218,7 +219,7 @@ func ended(ctx context.Context, err error) error {
 // kind numbers the signature of a node; nodes that share no kernel have numbers of their
 // own.
 func (k *kernels) kind(n *ssa.Node) uint32 {
-	key, ok := signature(n, k.memory)
+	key, ok := signature(nil, n, k.memory)
 	if !ok {
 		key = fmt.Appendf(nil, "%p", n)
 	}
@@ -264,12 +265,12 @@ func (p *Program) PackedBytes() int64 {
 }
 
 // signature encodes operator, attributes, layouts and constants of a node, all that a kernel is
-// prepared from besides the shapes of its operands; ok is false for nodes that share no kernel.
-func signature(n *ssa.Node, memory ndarray.Budget) (key []byte, ok bool) {
+// prepared from besides the shapes of its operands, behind key; ok is false for nodes that share no kernel.
+func signature(key []byte, n *ssa.Node, memory ndarray.Budget) (_ []byte, ok bool) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return nil, false
 	}
-	key = appendTexts(make([]byte, 0, 256), n.Domain, n.Op, n.Overload)
+	key = appendTexts(key, n.Domain, n.Op, n.Overload)
 	for i := range n.Attrs {
 		if key, ok = appendAttr(key, &n.Attrs[i], memory); !ok {
 			return nil, false

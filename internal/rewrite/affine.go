@@ -28,11 +28,14 @@ func linear(f *ops.Facts) bool { return f.Linear != nil }
 
 // foldEpilogue folds the chain behind n, if there is one worth it.
 func foldEpilogue(c *Context, n *ssa.Node) bool {
+	out := n.Output(0)
+	if out == nil || len(out.Uses()) == 0 || !scales(out.Uses()[0].Node) {
+		return false
+	}
 	l := ops.LinearOf(n)
 	if l == nil {
 		return false
 	}
-	out := n.Out[0]
 	axis, ok := axisOf(l.Out, out.Type)
 	if !ok {
 		return false

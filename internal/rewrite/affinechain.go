@@ -26,6 +26,15 @@ func (a *affine) then(n *ssa.Node, s2, t2 channels) {
 	a.nodes = append(a.nodes, n)
 }
 
+// scales reports a node of an operator that [affineStep] reads: most nodes are not, which costs nothing to see.
+func scales(n *ssa.Node) bool {
+	switch n.Op {
+	case "BatchNormalization", "Neg", "Add", "Sub", "Mul", "Div":
+		return n.Domain == ""
+	}
+	return false
+}
+
 // affineStep reads one node of a chain: its result is s*x + t. x is nil for nodes that
 // are not affine, whose factors are not finite, or whose shift rounds ([channels.round]).
 func affineStep(n *ssa.Node, axis, count int) (x *ssa.Value, s, t channels) {

@@ -190,7 +190,7 @@ func sameNode(m, n *ssa.Node) bool {
 // mergeConstants lets readers of equal constants read the first of them.
 func (c *Context) mergeConstants(g *ssa.Graph) {
 	read := func(v *ssa.Value) bool { return v.Const != nil && len(v.Uses()) > 0 }
-	var constants []*ssa.Value
+	constants := make([]*ssa.Value, 0, max(0, g.NumValues()-len(g.Nodes))) // about
 	for _, v := range g.Values() {
 		if read(v) {
 			constants = append(constants, v)

@@ -142,7 +142,10 @@ func (c *Context) run() (*Report, error) {
 	if err := c.ctx.Err(); err != nil {
 		return c.report, err
 	}
-	c.report.After, c.report.Withheld = Count(m.Graph), c.withheldFrom(m.Graph)
+	c.report.After, c.report.Withheld = c.report.Before, c.withheldFrom(m.Graph)
+	if len(c.report.Patches) > 0 {
+		c.report.After = Count(m.Graph)
+	}
 	return c.report, nil
 }
 

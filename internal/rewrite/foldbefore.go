@@ -22,6 +22,9 @@ var FoldBefore = &Pass{
 }
 
 func foldPrologue(c *Context, n *ssa.Node) bool {
+	if x := n.Input(0); x == nil || x.Def == nil || !scales(x.Def) {
+		return false
+	}
 	l := ops.LinearOf(n)
 	if l == nil || l.In == (ops.Channels{}) || len(n.Out) != 1 || !n.Out[0].Type.DType.IsFloat() {
 		return false

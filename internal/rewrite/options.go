@@ -116,6 +116,7 @@ func Count(g *ssa.Graph) Stats {
 	g.Walk(func(b *ssa.Graph) {
 		s.Graphs++
 		s.Nodes += len(b.Nodes)
+		read = slices.Grow(read, max(0, b.NumValues()-len(b.Nodes)))
 		for _, v := range b.Values() {
 			if v.Const != nil && isRead(b, v) {
 				read = append(read, v.Const)

@@ -23,6 +23,8 @@ import (
 //
 // A Store is safe for concurrent use.
 type Store struct {
+	Shared Shared // what kernels of like nodes have beside weights
+
 	mu    sync.Mutex
 	made  map[key]weight
 	forms map[Form]*Form // of the keys: a model has few

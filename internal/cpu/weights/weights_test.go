@@ -72,3 +72,19 @@ func TestForgotten(t *testing.T) {
 	runtime.GC()
 	assert.Empty(t, w.Bytes())
 }
+
+// TestShared: what was made from a key is made once, among the newest; a failure is not kept.
+func TestShared(t *testing.T) {
+	s := &Shared{}
+	for i := range 3 * mostShared {
+		made, err := s.Get(i, func() (any, error) { return new(int), nil })
+		require.NoError(t, err)
+		again, err := s.Get(i, func() (any, error) { return nil, errors.New("made twice") })
+		require.NoError(t, err)
+		assert.Same(t, made, again)
+		assert.LessOrEqual(t, len(s.made), mostShared)
+	}
+	_, err := s.Get(-1, func() (any, error) { return nil, errors.New("no") })
+	require.Error(t, err)
+	assert.NotContains(t, s.made, -1)
+}
