@@ -375,7 +375,7 @@ func (l *Layouts) Conv(n *ssa.Node, in, out bool) (cost float64, ok bool) {
 		return convolve.EstimateIntConv(*s, zeros)
 	}
 	if ok {
-		p, _ = p.inFloat32()
+		p = p.inFloat32()
 	}
 	if !ok || !p.allF32() || p.resultsAreEmpty() || p.hasEmptyOperand() {
 		return 0, false

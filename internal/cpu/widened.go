@@ -58,11 +58,13 @@ type halfOperand struct {
 // prepareEntry prepares a node by its entry of the table, one of half types by the kernel
 // for float32.
 func prepareEntry(p *prep, e entry) (ops.Kernel, error) {
-	half := func(x operand) bool { return isHalf(x.dt) }
-	if !slices.ContainsFunc(p.in, half) && !slices.ContainsFunc(p.out, half) || !widens[ops.Key{Domain: e.domain, Name: e.op}] {
+	q := p
+	if widens[ops.Key{Domain: e.domain, Name: e.op}] {
+		q = p.inFloat32()
+	}
+	if q == p {
 		return e.prepare(p)
 	}
-	q := p.inFloat32()
 	k, err := e.prepare(q)
 	if k == nil || err != nil {
 		return nil, err
@@ -82,8 +84,12 @@ func prepareEntry(p *prep, e entry) (ops.Kernel, error) {
 	return w, nil
 }
 
-// inFloat32 is the preparation of the same node with float32 in place of half types.
+// inFloat32 is the preparation of the same node with float32 in place of half types; p itself where there are none.
 func (p *prep) inFloat32() *prep {
+	half := func(x operand) bool { return isHalf(x.dt) }
+	if !slices.ContainsFunc(p.in, half) && !slices.ContainsFunc(p.out, half) {
+		return p
+	}
 	c := *p
 	c.in, c.out = slices.Clone(p.in), slices.Clone(p.out)
 	for _, list := range [][]operand{c.in, c.out} {
