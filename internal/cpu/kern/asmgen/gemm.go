@@ -54,9 +54,10 @@ const (
 	ukPre, ukPanels              = 104, 112
 	ukStepB, ukStepC             = 120, 128
 
-	// Up to this height there are far kernels, which fetch b so many bytes ahead; higher tiles
-	// are not bound by reading it, and fetch what the next panel needs.
-	farRows  = 8
+	// Up to this height there are far kernels, which fetch b so many bytes ahead.
+	farRows = 8
+	// Tiles of more rows, if they are not far, fetch what the next panel needs. Lower ones have no loads to spare.
+	lowRows  = 4
 	farAhead = 4096
 )
 
@@ -215,7 +216,7 @@ func (t *tile) products(all [][][2]vec) {
 		for u := range unroll {
 			t.step(all[u%len(all)], a, u, b)
 			t.ADDQ(ldb, b)
-			if t.h > farRows {
+			if t.h > lowRows {
 				t.PREFETCHT0(at(pre, 64*u))
 			}
 		}

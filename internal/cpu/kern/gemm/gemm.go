@@ -90,7 +90,7 @@ type Gemm struct {
 	clamp    bool
 	after    simd.UnaryOp
 	loopRows bool // the inner loop runs over panels of A
-	far      bool // B is packed, and bound to come from memory, or from the third cache for few rows
+	far      bool // B is packed, bound to come from far away, and read by few rows
 }
 
 // Split divides N items into P parts as evenly as possible; the first Extra parts have
@@ -131,8 +131,8 @@ const (
 	gemmTileCols   = 256
 	gemmDirectRows = 2       // panels of A up to which B is read unpacked
 	gemmDirectSize = 1 << 17 // elements of B up to which it is
-	nearSize       = 1 << 18 // elements of B up to which the second cache holds it from one run to the next, the third eight times as many
-	manyRows       = 4       // rows from which on reading B from the third is no bound
+	nearSize       = 1 << 18 // elements of B up to which the second cache holds it from one run to the next
+	farRows        = 8       // rows up to which reading B from further away is the bound
 	maxBatchDims   = 4
 )
 
@@ -284,8 +284,8 @@ func (g *Gemm) tile() {
 	if s.Epilogue.Bias == simd.BiasPerCol && s.N%t.Nr != 0 {
 		g.colBias = t.Nr
 	}
-	g.loopRows = rows <= g.tileN*t.Nr
-	g.far = s.ConstB && (s.K*s.N > nearSize && s.M < manyRows || s.K*s.N > 8*nearSize)
+	g.loopRows = s.ConstB || rows <= g.tileN*t.Nr
+	g.far = s.ConstB && s.K*s.N > nearSize && s.M <= farRows
 }
 
 // tileCols is the number of panels of B in a tile of so many rows: as many as

@@ -178,12 +178,11 @@ func (r *gemmRun) Run(i, worker int) {
 	}
 }
 
-// nextOf points the sweep at the panel of a packed B that is read after one block of K, unless all panels of a tile are read for
-// each panel of A: few are in a cache, and the calls for one panel take as long as reading the next.
+// nextOf points the sweep at the panel of a packed B that is read after one block of K.
 func (r *gemmRun) nextOf(w *Sweep, kb int) {
 	g := r.g
 	w.Next = nil
-	if !g.s.ConstB || g.tileN > 1 && !g.loopRows || r.args.PackedB.Unit {
+	if !g.s.ConstB || r.args.PackedB.Unit {
 		return
 	}
 	k0, kc := g.k.Part(kb)
