@@ -62,7 +62,7 @@ func accumulated(g *ssa.Graph) {
 			continue
 		}
 		k, err := m.In[1].Const.Array()
-		if err != nil {
+		if err != nil || float64(float32(k.Float(0))) != k.Float(0) { // an attribute is a float32
 			continue
 		}
 		n.Domain, n.Op = backward.Accumulate.Domain, backward.Accumulate.Name
