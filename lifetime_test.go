@@ -343,15 +343,23 @@ func overwrite(path string) error {
 	return nil
 }
 
+// isChild reports a child process of a test, which runs that test alone; it starts one in the test's own process.
+func isChild(t *testing.T) bool {
+	if os.Getenv("BERTH_TEST_CHILD") != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), "BERTH_TEST_CHILD=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return false
+}
+
 // TestFileChanged: a file that is changed after it was opened ends no process. Every use is a
 // FileChangedError or gives what the file held. A child process does it: a fault would end
 // this one, and no recover stops it.
 func TestFileChanged(t *testing.T) {
-	if os.Getenv("BERTH_TEST_CHILD") == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestFileChanged$", "-test.v")
-		cmd.Env = append(os.Environ(), "BERTH_TEST_CHILD=1")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+	if !isChild(t) {
 		return
 	}
 	for _, external := range []bool{false, true} {
@@ -414,11 +422,7 @@ func TestFileReplaced(t *testing.T) {
 // TestDataChangedMeanwhile: what happens to a file of external data while goroutines run, compile, optimize and save ends in an error or in what was opened, whole.
 // A child process does it, as in TestFileChanged.
 func TestDataChangedMeanwhile(t *testing.T) {
-	if os.Getenv("BERTH_TEST_CHILD") == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestDataChangedMeanwhile$", "-test.v")
-		cmd.Env = append(os.Environ(), "BERTH_TEST_CHILD=1")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+	if !isChild(t) {
 		return
 	}
 	_, other := weightyFile(t, 2, true)

@@ -8,13 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/kerntest"
 	"github.com/berth-onnx/berth/internal/graphgen"
-	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -41,7 +38,8 @@ func TestHalfNetworks(t *testing.T) {
 			require.NoError(t, err)
 			plain, err := ops.Interpret(t.Context(), half, in, nil)
 			require.NoError(t, err)
-			got := halfRuns(t, c, in)
+			got := runFast(t, c, in, 1)
+			require.Equal(t, got, runFast(t, c, in, 3))
 			for i := range got {
 				want := exact[i].(*ndarray.Array)
 				size, allowed := distance(want, nil), distance(want, plain[i].(*ndarray.Array))
@@ -52,28 +50,6 @@ func TestHalfNetworks(t *testing.T) {
 			assert.NotZero(t, made[op], op)
 		}
 	})
-}
-
-// halfRuns are the results of a network compiled for one thread and for three, which are the same.
-func halfRuns(t *testing.T, c *ssa.Graph, in []ndarray.Value) (first []ndarray.Value) {
-	pl, err := planner.Get("auto")
-	require.NoError(t, err)
-	for _, threads := range []int{1, 3} {
-		p, err := program.Compile(t.Context(), c, program.Options{Planner: pl, Backend: cpu.New(), Threads: threads})
-		require.NoError(t, err)
-		s, err := p.NewSession()
-		require.NoError(t, err)
-		s.Poison = true
-		got, err := s.Run(t.Context(), in)
-		require.NoError(t, err)
-		if first == nil {
-			for _, v := range got {
-				first = append(first, ndarray.CloneValue(v))
-			}
-		}
-		require.Equal(t, first, append([]ndarray.Value{}, got...))
-	}
-	return first
 }
 
 // retyped is a graph of float32 with inputs and constants rounded to a type and kept as one of another.
