@@ -108,7 +108,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 		return err
 	}
 	defer r.Close()
-	startRSS, grown := residentNow(), growth()
+	startRSS, grown := sysmem.ResidentNow(), growth()
 	start := time.Now()
 	m, err := a.model(model, false)
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 			return err
 		}
 	}
-	res.PeakRSS = max(peakRSS(), res.StartRSS) // the kernel's counts are exact to a few pages a thread
+	res.PeakRSS = max(sysmem.PeakResident(), res.StartRSS) // the kernel's counts are exact to a few pages a thread
 	res.grownRSS = grown()
 	if f.profile {
 		if err := a.holdAgainstLimits(ctx, &res); err != nil {
@@ -170,12 +170,12 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 // growth returns what says how much more than now was resident since, at most; where that is less than what was resident
 // before, it says how much more is at the end.
 func growth() func() int64 {
-	start, peak := residentNow(), peakRSS()
+	start, peak := sysmem.ResidentNow(), sysmem.PeakResident()
 	return func() int64 {
-		if p := peakRSS(); p > peak {
+		if p := sysmem.PeakResident(); p > peak {
 			return p - start
 		}
-		return max(0, residentNow()-start)
+		return max(0, sysmem.ResidentNow()-start)
 	}
 }
 

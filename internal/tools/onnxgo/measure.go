@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/onnxgo"
 	"github.com/berth-onnx/berth/internal/livebytes"
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // backends are compared in this order; the results of the last are the measure for the others.
@@ -207,7 +207,7 @@ func measureMemory(backend, path string) error {
 	if g, ok := r.graph(); ok && g.Model() != nil {
 		out.Arena = g.Model().Stats().ArenaBytes
 	}
-	out.Resident = resident()
+	out.Resident = sysmem.PeakResident()
 	runtime.KeepAlive(m)
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
@@ -228,15 +228,4 @@ func (r *runner) peak(before int64, long time.Duration) (int64, error) {
 		return err
 	})
 	return most - before, err
-}
-
-// resident is the most memory that the process had, by Linux's account; 0 elsewhere.
-func resident() int64 {
-	text, _ := os.ReadFile("/proc/self/status")
-	_, line, found := strings.Cut(string(text), "VmHWM:")
-	if fields := strings.Fields(line); found && len(fields) > 0 {
-		kib, _ := strconv.ParseInt(fields[0], 10, 64)
-		return kib << 10
-	}
-	return 0
 }

@@ -1,4 +1,4 @@
-package main
+package sysmem
 
 import (
 	"bufio"
@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// peakRSS is the largest resident size of the process so far, in bytes; 0 if it is not known. What getrusage(2) calls
+// PeakResident is the largest resident size of the process so far, in bytes; 0 if it is not known. What getrusage(2) calls
 // that may be of the process that started this one: exec keeps it. Source: proc(5).
-func peakRSS() int64 { return statusBytes("VmHWM:") }
+func PeakResident() int64 { return statusBytes("VmHWM:") }
 
-// residentNow is the resident size of the process, in bytes; 0 if it is not known.
-func residentNow() int64 { return statusBytes("VmRSS:") }
+// ResidentNow is the resident size of the process, in bytes; 0 if it is not known.
+func ResidentNow() int64 { return statusBytes("VmRSS:") }
 
 func statusBytes(field string) int64 {
 	f, err := os.Open("/proc/self/status")

@@ -1,14 +1,14 @@
 //go:build unix && !linux
 
-package main
+package sysmem
 
 import (
 	"runtime"
 	"syscall"
 )
 
-// peakRSS is the largest resident size of the process so far, in bytes.
-func peakRSS() int64 {
+// PeakResident is the largest resident size of the process so far, in bytes.
+func PeakResident() int64 {
 	var ru syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &ru); err != nil {
 		return 0
@@ -19,5 +19,5 @@ func peakRSS() int64 {
 	return int64(ru.Maxrss) * 1024
 }
 
-// residentNow is the same: there is no other figure.
-func residentNow() int64 { return peakRSS() }
+// ResidentNow is the same: there is no other figure.
+func ResidentNow() int64 { return PeakResident() }
