@@ -318,13 +318,13 @@ func (m *machine) withRoom(ctx context.Context, f func(d device.Device) error, u
 		wait, cancel = context.WithTimeout(ctx, time.Second)
 		defer cancel()
 	}
-	for collections := 0; isFull(err) && collections < mostCollections; collections++ {
-		collectGarbage(wait)
+	// First what is being given back already, then what collections find.
+	for asked, hasRun := 0, true; isFull(err) && asked <= mostCollections && hasRun; asked++ {
+		if asked > 0 {
+			hasRun = collectGarbage(wait)
+		}
 		failed := m.returns.settle(wait)
-		switch {
-		case wait.Err() != nil && ctx.Err() == nil:
-			return err
-		case failed != nil:
+		if failed != nil {
 			return errors.Join(err, failed)
 		}
 		if ctx.Err() != nil {
@@ -344,17 +344,18 @@ func isFull(err error) bool {
 	return errors.As(err, &full) && (full.Host || full.Want <= max(full.Total, full.Limit))
 }
 
-// cleanupTime bounds the wait for cleanups, for a caller may have registered one that never returns.
-const cleanupTime = time.Second
+// cleanupTime bounds the wait for the cleanups of a collection, for a caller may have registered one that never returns.
+const cleanupTime = time.Second / 4
 
-// collectGarbage returns when the collector's cleanups have run, which give memory of the device back, or when ctx ends.
-func collectGarbage(ctx context.Context) {
+// collectGarbage returns when the collector's cleanups have run, which give memory of the device back; it reports false if they
+// take too long, or when ctx ends.
+func collectGarbage(ctx context.Context) bool {
 	collected := make(chan struct{})
 	rescue.Go(func() { runtime.GC(); close(collected) })
 	select {
 	case <-collected:
 	case <-ctx.Done():
-		return
+		return false
 	}
 	counts := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
 	metrics.Read(counts)
@@ -365,11 +366,12 @@ func collectGarbage(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-end:
-			return
+			return false
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // kernel compiles a module, or finds what it has compiled.

@@ -179,6 +179,27 @@ func TestUnusedMemory(t *testing.T) {
 	}
 }
 
+// TestRoomBesideStuckCleanups: what is being given back is waited for although a cleanup of the caller's never returns.
+func TestRoomBesideStuckCleanups(t *testing.T) {
+	d, m := onMoody(t, 1<<20)
+	p := programOn(t, modelOf(t, large))
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	entered, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	runtime.AddCleanup(new([64]int), func(int) { close(entered); <-release }, 1)
+	runtime.GC()
+	<-entered
+	all, err := NewTensor(t.Context(), s, ndarray.Uint8, int(freeOf(t, d))-100)
+	require.NoError(t, err)
+	given := make(chan struct{})
+	m.giveBack(func(device.Device) error { <-given; return nil })
+	require.NoError(t, all.Close())
+	time.AfterFunc(20*time.Millisecond, func() { close(given) })
+	_, err = p.NewSession()
+	require.NoError(t, err)
+}
+
 // TestKernelsHold: tables, weights and modules of a kernel go with it, and tell their size.
 func TestKernelsHold(t *testing.T) {
 	d, m := onMoody(t, 1<<20)

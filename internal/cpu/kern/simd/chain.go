@@ -1,7 +1,5 @@
 package simd
 
-import "unsafe"
-
 // ChainStep is a step of a chain; the generated code knows the fields by their offsets: do not reorder.
 type ChainStep struct {
 	Op    ChainOp
@@ -65,14 +63,4 @@ func (t *Table) ChainElems() int {
 		return 0
 	}
 	return chainVectors * t.lanes
-}
-
-// Chain runs steps over elems elements, a positive multiple of ChainElems.
-func (t *Table) Chain(steps []ChainStep, elems int) {
-	p := (*byte)(unsafe.Pointer(&steps[0]))
-	if t.lanes == 16 {
-		chainAVX512(p, 4*elems)
-	} else {
-		chainAVX2(p, 4*elems)
-	}
 }

@@ -120,3 +120,13 @@ func bytePeak(t *Table) (loop func(rounds int), each int) {
 	}
 	return peakPairsAVX2, 12 * 8 * 2 * 2
 }
+
+// Chain runs steps over elems elements, a positive multiple of ChainElems.
+func (t *Table) Chain(steps []ChainStep, elems int) {
+	p := (*byte)(unsafe.Pointer(&steps[0]))
+	if t.lanes == 16 {
+		chainAVX512(p, 4*elems)
+	} else {
+		chainAVX2(p, 4*elems)
+	}
+}

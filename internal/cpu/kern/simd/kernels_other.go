@@ -30,6 +30,9 @@ func (t *Table) NBitsRows(int) int { return 0 }
 // NBitsProduct is for levels that have such kernels.
 func (t *Table) NBitsProduct(int, int, *NBitsArgs) { panic("no kernels for few bits") }
 
+// Chain is for levels with vectors.
+func (t *Table) Chain([]ChainStep, int) { panic("no chains") }
+
 // Rows calls a function of rows.
 func (t *Table) Rows(kernel RowKernel, a *RowArgs) { rowsGeneric(kernel, a) }
 
