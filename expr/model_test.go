@@ -184,7 +184,7 @@ func TestExtendMemory(t *testing.T) {
 		require.ErrorIs(t, p.err, context.Canceled)
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	for name, x := range map[string]*Tensor[float32]{"repeated": small.Broadcast(1 << 40), "repeated beyond all sizes": small.Broadcast(1<<40, 1<<40), "wrong": small.Pick(3, 0)} {
+	for name, x := range map[string]*Tensor[float32]{"repeated": small.Broadcast(math.MaxInt), "repeated beyond all sizes": small.Broadcast(math.MaxInt, math.MaxInt), "wrong": small.Pick(3, 0)} {
 		a, err := x.Array()
 		assert.Error(t, err, name)
 		assert.Nil(t, a, name)

@@ -82,7 +82,7 @@ func (t *Tensor[T]) window(v *view, err error) *Tensor[T] {
 	}
 	data := t.data[w.First-low:][:elems:elems]
 	w.First = low
-	if slices.Equal(w.Strides, rowMajor(w.Shape)) || ndarray.Product(w.Shape) == 1 {
+	if count, err := ndarray.NumElems(w.Shape); slices.Equal(w.Strides, rowMajor(w.Shape)) || err == nil && count == 1 { // repeated beyond all sizes there is no count
 		w = nil
 	}
 	return tensor(data, v.shape, w)

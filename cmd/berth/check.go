@@ -31,10 +31,11 @@ type verification struct {
 	why       error          // of its first failure, until then
 	spent     int64          // FLOPs of the runs after the first
 	precision precision
-	wide      *wideModels // made when first needed
-	far       *doubtful   // of the comparisons within the tolerance, the one furthest from what rounding makes
-	noted     float64     // the difference that res.Note tells of, for 16-bit floats
-	variant   bool        // the inputs compared are no ordinary ones, but scaled or empty; see variants.go
+	wide      *wideModels  // made when first needed
+	far       [2]*doubtful // of the comparisons within the tolerance, the one furthest from what rounding makes: of the result, and with nothing folded
+	unfolded  int          // 1 while the original with nothing folded is compared
+	noted     float64      // the difference that res.Note tells of, for 16-bit floats
+	variant   bool         // the inputs compared are no ordinary ones, but scaled or empty; see variants.go
 	scaled    bool
 	vague     bool // with scaled inputs, what rounding makes in an output explains any value of it
 }

@@ -61,7 +61,9 @@ func (v *verification) checkFolding(ctx context.Context, in, want map[string]nda
 		return ctx.Err()
 	}
 	v.nameSameKernels(p)
-	if err := v.hold(ctx, in, got, want); err != nil {
+	v.unfolded = 1
+	err = v.hold(ctx, in, got, want)
+	if v.unfolded = 0; err != nil {
 		return err
 	}
 	if f.Checked, f.wrong = v.res.Verified, v.res.differed; f.Checked {

@@ -163,18 +163,30 @@ func inRounding(got, want map[string]ndarray.Value) (units float64) {
 
 // consider keeps the comparison with the largest difference.
 func (v *verification) consider(in, got, want map[string]ndarray.Value, units float64) {
-	if v.f.given || v.precision.unit > 0 || units <= halfUnits || v.far != nil && v.far.units >= units || quantizesWhileRunning(v.m) {
+	far := &v.far[v.unfolded]
+	if v.f.given || v.precision.unit > 0 || units <= halfUnits || *far != nil && (*far).units >= units || quantizesWhileRunning(v.m) {
 		return
 	}
-	v.far = &doubtful{in, got, want, units, v.scaled}
+	*far = &doubtful{in, got, want, units, v.scaled}
 }
 
-// judge decides whether the comparison that was kept passes. Its only error is a cancellation.
+// judge decides whether the comparisons that were kept pass. Its only error is a cancellation.
 func (v *verification) judge(ctx context.Context) error {
-	d := v.far
-	if d == nil || !v.res.Verified {
-		return nil
+	for i, d := range v.far {
+		if d == nil || !v.res.Verified {
+			continue
+		}
+		if err := v.judgeOne(ctx, d); err != nil {
+			return err
+		}
+		if i == 1 && !v.res.Verified {
+			v.res.Folding.Checked, v.res.Folding.wrong = false, true
+		}
 	}
+	return nil
+}
+
+func (v *verification) judgeOne(ctx context.Context, d *doubtful) error {
 	g, err := v.m.Folded(ctx, append(v.a.limits(), shapesIn(d.in)...)...)
 	if err != nil || berth.StatsOf(g).FLOPs > mostJudged {
 		v.res.untested = true

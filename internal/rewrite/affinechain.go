@@ -38,13 +38,18 @@ func scales(n *ssa.Node) bool {
 // affineStep reads one node of a chain: its result is s*x + t. x is nil for nodes that
 // are not affine, whose factors are not finite, or whose shift rounds ([channels.round]).
 func affineStep(n *ssa.Node, axis, count int) (x *ssa.Value, s, t channels) {
-	switch {
-	case is(n, "BatchNormalization") && axis == 1:
-		x = n.In[0]
-		s, t = batchNormStep(n, count)
-	case is(n, "Neg"):
+	if !scales(n) {
+		return nil, nil, nil
+	}
+	switch n.Op {
+	case "BatchNormalization":
+		if axis == 1 {
+			x = n.In[0]
+			s, t = batchNormStep(n, count)
+		}
+	case "Neg":
 		return n.In[0], channels{-1}, channels{0}
-	case is(n, "Add"), is(n, "Sub"), is(n, "Mul"), is(n, "Div"):
+	default:
 		x, s, t = arithmeticStep(n, axis, count)
 	}
 	if s == nil || !s.finite() || !t.finite() || t.round() {

@@ -57,7 +57,13 @@ func (e *Error) Error() string {
 // memory, or 64 GiB where the system does not say how much that is; no more than GOMEMLIMIT,
 // near which the collector takes the time of all else; and no more
 // than three quarters of what an int counts, which on 32 bits is less.
-var Default = sync.OnceValue(func() int64 { return min(share(Memory(), math.MaxInt), goLimit) })
+var Default = sync.OnceValue(func() int64 {
+	budget := share(Memory(), math.MaxInt)
+	if goLimit > 0 { // 0 has the collector run all the time, and limits nothing
+		budget = min(budget, goLimit)
+	}
+	return budget
+})
 
 // goLimit is GOMEMLIMIT. What is set while the process runs may be for one operation alone.
 var goLimit = debug.SetMemoryLimit(-1)

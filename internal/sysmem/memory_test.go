@@ -11,13 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGoLimit: the default budget is no more than GOMEMLIMIT, which a process is started with.
+// TestGoLimit: the default budget is no more than GOMEMLIMIT, which a process is started with; 0 is no limit.
 func TestGoLimit(t *testing.T) {
 	if os.Getenv("BERTH_TEST_CHILD") == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestGoLimit$", "-test.v")
-		cmd.Env = append(os.Environ(), "BERTH_TEST_CHILD=1", "GOMEMLIMIT=50MiB")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		for _, limit := range []string{"0", "50MiB"} {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestGoLimit$", "-test.v")
+			cmd.Env = append(os.Environ(), "BERTH_TEST_CHILD=1", "GOMEMLIMIT="+limit)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+		}
+		return
+	}
+	if os.Getenv("GOMEMLIMIT") == "0" {
+		assert.Equal(t, share(Memory(), math.MaxInt), Default())
 		return
 	}
 	assert.EqualValues(t, 50<<20, Default())

@@ -105,7 +105,6 @@ func (w *Sweep) Run(kc int) {
 		for q := w.Q0; q < w.Q1; q++ {
 			w.panelB(q)
 			w.fetch(w.U.A, 4*kc*h, q-w.Q0, p+1 < w.P1)
-			w.fetchNext(w.P1-p, kc)
 			w.call(row, h, q)
 		}
 	}
