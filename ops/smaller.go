@@ -60,7 +60,7 @@ func evalOutOfPlace(o *Op, c *Call) error {
 		for i := range c.In {
 			if own[k] == nil && c.Overlays(k, i) {
 				y := c.Out[k].(*ndarray.Array)
-				if err := c.Memory.Ask("a copy of a result", int64(len(y.Data))); err != nil {
+				if err := c.Memory.AskContext(c.Ctx, "a copy of a result", int64(len(y.Data))); err != nil {
 					return err
 				}
 				own[k] = y

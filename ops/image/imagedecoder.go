@@ -143,7 +143,7 @@ func decodePixels(c *ops.Call, data []byte) (at func(x, y int) color.NRGBA, widt
 
 // image decodes a file; nil where it can not be decoded.
 func (f *imageFormat) image(c *ops.Call, data []byte) (image.Image, error) {
-	if err := c.Memory.Ask("a copy of an encoded image", int64(len(data))); err != nil {
+	if err := c.Memory.AskContext(c.Ctx, "a copy of an encoded image", int64(len(data))); err != nil {
 		return nil, err
 	}
 	data = bytes.Clone(data) // for what still decodes when the call has ended
@@ -168,7 +168,7 @@ func (f *imageFormat) image(c *ops.Call, data []byte) (image.Image, error) {
 			return nil, refused(err)
 		}
 	}
-	if err := c.Memory.Ask("decoding an image", need); err != nil {
+	if err := c.Memory.AskContext(c.Ctx, "decoding an image", need); err != nil {
 		return nil, err
 	}
 	img, err := rescue.Until(c.Ctx, func() (image.Image, error) { return f.decode(&reader{bytes.NewReader(data), look}) })

@@ -129,7 +129,7 @@ func evalTokenizer(c *ops.Call) {
 			kit.Failf("string %d is no valid UTF-8", i)
 		}
 		rows[i] = split(s)
-		kit.Check(c.Memory.Ask("tokens of a string", int64(len(rows[i])*ndarray.String.Size())))
+		kit.Check(c.Memory.AskContext(c.Ctx, "tokens of a string", int64(len(rows[i])*ndarray.String.Size())))
 		most = max(most, len(rows[i]))
 	}
 	if x.Len() == 0 {

@@ -168,7 +168,7 @@ type transform struct {
 }
 
 func newTransform(c *ops.Call, n int, inverse, onesided bool) *transform {
-	kit.Check(c.Memory.Ask("the tables of a Fourier transform", 64*int64(n)))
+	kit.Check(c.Memory.AskContext(c.Ctx, "the tables of a Fourier transform", 64*int64(n)))
 	t := &transform{n: n, inverse: inverse, onesided: onesided, watch: kit.Watching(c)}
 	if !isShort(n) {
 		t.long = newLongDFT(c, inverse)

@@ -102,7 +102,7 @@ const textPiece, mostGrows = 1 << 14, 8
 func inCase(c *ops.Call, w *kit.Watch, caser cases.Caser, s string) string {
 	length := 0
 	eachInCase(w, caser, s, func(part []byte) { length += len(part) })
-	kit.Check(c.Memory.Ask("a string", int64(length+15)&^15))
+	kit.Check(c.Memory.AskContext(c.Ctx, "a string", int64(length+15)&^15))
 	var out strings.Builder
 	out.Grow(length)
 	eachInCase(w, caser, s, func(part []byte) { out.Write(part) })

@@ -57,7 +57,7 @@ func joined(c *ops.Call, w *kit.Watch, a, b string) string {
 		return a + b
 	}
 	var out strings.Builder
-	kit.Check(c.Memory.Ask("a string", int64(len(a)+len(b))))
+	kit.Check(c.Memory.AskContext(c.Ctx, "a string", int64(len(a)+len(b))))
 	out.Grow(len(a) + len(b))
 	for _, s := range [...]string{a, b} {
 		for from := 0; from < len(s); from += textPiece {
