@@ -202,7 +202,7 @@ func (g *builder) groupedWeights(w *windowAttrs, x, d *ssa.Value, group int64) *
 	if channels, ok := x.Type.Static(); ok && group > 1 && int64(channels[1]) == group {
 		return g.depthwiseWeights(w, x, d)
 	}
-	if g.last && len(w.kernel) <= 2 {
+	if g.hasKernels(x) && len(w.kernel) <= 2 {
 		return g.private("ConvWeights", w, []*ssa.Value{x, d}, ssa.IntAttr("group", group))
 	}
 	xs, ds := []*ssa.Value{x}, []*ssa.Value{d}
@@ -311,7 +311,7 @@ func maxPoolGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		return nil
 	}
 	x, flat := n.In[0], g.ints(-1)
-	if kernel := ops.Ints(n, "kernel_shape"); g.last && len(kernel) <= 2 && x.Type.IsStatic() && ops.Int(n, "ceil_mode") == 0 {
+	if kernel := ops.Ints(n, "kernel_shape"); g.hasKernels(x) && len(kernel) <= 2 && x.Type.IsStatic() && ops.Int(n, "ceil_mode") == 0 {
 		size := make([]int, len(kernel))
 		kit.Convert(nil, size, kernel, func(k int64) int { return int(k) })
 		if w, ok := g.window(n, size); ok {

@@ -10,10 +10,12 @@ import (
 
 // Kernels of package backward, which only programs that train link.
 
-// LinkTraining adds the kernels of the way back of training steps to the table. It is called while a program starts.
+// LinkTraining adds the kernels of the way back of training steps to the table, for float32 and half types ([kit.IsInFloat32]). It is called
+// while a program starts.
 func LinkTraining() {
 	for op, prepare := range map[string]func(p *prep) (ops.Kernel, error){"ConvWeights": prepareConvWeights, "MaxPoolGradient": prepareMaxPoolGradient, "Accumulate": prepareGemm} {
-		table[ops.Key{Domain: ops.Private, Name: op}] = entry{domain: ops.Private, op: op, prepare: prepare}
+		key := ops.Key{Domain: ops.Private, Name: op}
+		table[key], widens[key] = entry{domain: ops.Private, op: op, prepare: prepare}, true
 	}
 }
 
@@ -38,7 +40,7 @@ func prepareConvWeights(p *prep) (ops.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return allTiles(k.Tasks(), &convWeights{k, p.workspace(k.TaskBytes() * p.threads)}), nil
+	return allTiles(k.Tasks(), &convWeights{k, p.workspace(k.TaskBytes() * min(p.threads, k.Tasks()))}), nil
 }
 
 // pair is the last two of three dimensions.
@@ -46,7 +48,7 @@ func pair(v [3]int) [2]int { return [2]int{v[1], v[2]} }
 
 // Choice says how it is computed.
 func (*convWeights) Choice() backend.Choice {
-	return backend.Choice{Algorithm: "products over blocks of lines", Reason: "patches of a block stay in the second cache"}
+	return backend.Choice{Algorithm: "products over blocks of pixels", Reason: "patches of a block stay in the second cache"}
 }
 
 func (k *convWeights) tile(c *ops.Call, i, worker int) {

@@ -18,11 +18,11 @@ func backwardCase(op string, x arg, filters int, kernel, strides, dilations, pad
 	for i, k := range kernel {
 		d = append(d, (x.shape[2+i]+pads[i]+pads[len(kernel)+i]-dilations[i]*(k-1)-1)/strides[i]+1)
 	}
-	return opCase{domain: ops.Private, op: op, in: []arg{x, f32s(d...)}, tol: 2e-4,
+	return opCase{domain: ops.Private, op: op, in: []arg{x, tensor(x.dt, d...)}, tol: 2e-4,
 		attrs: append(more, lists("kernel_shape", kernel, "strides", strides, "dilations", dilations, "pads", pads)...)}
 }
 
-// TestBackward: kernels of the way back of training steps, blocks of one and of several lines, parts of channels and of filters, windows
+// TestBackward: kernels of the way back of training steps, blocks of a part of a line, of one and of several lines, parts of channels and of filters, windows
 // in the padding, in place and not.
 func TestBackward(t *testing.T) {
 	one, none := []int{1, 1}, []int{0, 0, 0, 0}
@@ -35,6 +35,8 @@ func TestBackward(t *testing.T) {
 		backwardCase("ConvWeights", f32s(2, 6, 9, 11), 4, []int{2, 5}, []int{2, 3}, []int{2, 1}, []int{3, 7, 2, 1}),
 		backwardCase("ConvWeights", f32s(2, 6, 9, 11), 9, []int{3, 2}, one, one, none, ssa.IntAttr("group", 3)),
 		backwardCase("ConvWeights", f32s(3, 4, 50), 6, []int{7}, []int{2}, []int{1}, []int{3, 3}),
+		backwardCase("ConvWeights", f32s(2, 16, 3000), 16, []int{9}, []int{1}, []int{1}, []int{4, 4}),
+		backwardCase("ConvWeights", f32s(1, 24, 2, 3000), 4, []int{3, 3}, []int{1, 2}, []int{1, 3}, []int{1, 5, 1, 2}),
 		backwardCase("MaxPoolGradient", f32s(2, 3, 8, 10), 3, []int{2, 2}, []int{2, 2}, one, none),
 		backwardCase("MaxPoolGradient", f32s(2, 3, 9, 11), 3, []int{2, 2}, []int{2, 2}, one, none),
 		backwardCase("MaxPoolGradient", f32s(2, 3, 10, 11), 3, []int{3, 2}, []int{3, 2}, one, none),

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -39,7 +40,13 @@ func TestHalves(t *testing.T) {
 			{op: "Less", in: []arg{h(50).odd(), h(50).odd()}},
 			{op: "AveragePool", in: []arg{h(1, 3, 8, 9)}, attrs: []ssa.Attr{ssa.IntsAttr("kernel_shape", 3, 3)}},
 			{op: "Attention", in: []arg{h(2, 4, 9, 16), h(2, 4, 11, 16), h(2, 4, 11, 8)}},
+			{domain: ops.Private, op: "Accumulate", in: []arg{h(40, 30), h(40, 50), h(30, 50)}, attrs: []ssa.Attr{ssa.FloatAttr("beta", 0.5), ssa.IntAttr("transA", 1)}},
 			{op: "Resize", in: []arg{h(1, 2, 5, 6), absent, absent, ints(1, 2, 10, 12)}, attrs: []ssa.Attr{ssa.StringAttr("mode", "linear")}},
+		}
+		for op, filters := range map[string]int{"ConvWeights": 5, "MaxPoolGradient": 3} {
+			for _, pads := range [][]int{{0, 0, 0, 0}, {1, 0, 0, 1}} {
+				cases = append(cases, backwardCase(op, h(2, 3, 9, 11), filters, []int{2, 2}, []int{2, 2}, []int{1, 1}, pads))
+			}
 		}
 		for i := range cases {
 			cases[i].tol = half.tol

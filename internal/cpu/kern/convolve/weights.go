@@ -12,8 +12,9 @@ type WeightsSpec struct {
 	In, Out, Kernel, Stride, Dilation, Begin [2]int
 }
 
-// Weights is the derivative of a convolution by its weights as products over blocks of lines of an image: patches are the columns of one
-// operand, written for a block and a part of the channels at a time, and what the convolution gave is the other where it lies.
+// Weights is the derivative of a convolution by its weights as products over blocks of an image, of some lines or of a part of a wide one:
+// patches are the columns of one operand, written for a block and a part of the channels at a time, and what the convolution gave is the
+// other where it lies.
 //
 //	          lines × width                 taps of channels
 //	        ┌───────────────┐              ┌───────────────┐
@@ -23,11 +24,12 @@ type WeightsSpec struct {
 // A task has a part of the channels and a part of the filters. The parts do not depend on the number of threads, since the order in which a
 // product sums up depends on its number of rows.
 type Weights struct {
-	s                       WeightsSpec
-	filters, channels, rows gemm.Split // of a group into tasks; lines of an image into blocks
-	products                map[[3]int]*gemm.Gemm
-	inPlace                 bool // patches are the image
-	per, cols               int  // workspace of a task: bytes, and floats of patches
+	s                 WeightsSpec
+	filters, channels gemm.Split // of a group into tasks
+	rows, columns     gemm.Split // of an image into blocks: lines, and the pixels of a line where a block is less than one
+	products          map[[3]int]*gemm.Gemm
+	inPlace           bool // patches are the image
+	per, cols         int  // workspace of a task: bytes, and floats of patches
 }
 
 // Bounds of a task: taps of channels, floats of the patches of a block, which stay in the second cache, and the least number of filters where
@@ -48,11 +50,13 @@ func NewWeights(s WeightsSpec) (*Weights, error) {
 	}
 	one := [2]int{1, 1}
 	k.inPlace = taps == 1 && s.Stride == one && s.Begin == [2]int{} && s.In == s.Out
-	k.rows = gemm.NewSplit(s.Out[0], max(1, weightPatches/(k.channels.Largest()*taps*s.Out[1])))
+	pixels := max(1, weightPatches/(k.channels.Largest()*taps))
 	if k.inPlace {
-		k.rows = gemm.NewSplit(s.Out[0], s.Out[0])
-	} else {
-		k.cols = k.channels.Largest() * taps * k.rows.Largest() * s.Out[1]
+		pixels = s.Out[0] * s.Out[1]
+	}
+	k.rows, k.columns = gemm.NewSplit(s.Out[0], max(1, pixels/s.Out[1])), gemm.NewSplit(s.Out[1], min(pixels, s.Out[1]))
+	if !k.inPlace {
+		k.cols = k.channels.Largest() * taps * k.rows.Largest() * k.columns.Largest()
 	}
 	bytes, err := k.prepareProducts(s.Channels * taps)
 	k.per = machine.ScratchBytes(4*k.cols) + machine.RoundUp(bytes, machine.LineBytes)
@@ -62,22 +66,17 @@ func NewWeights(s WeightsSpec) (*Weights, error) {
 // prepareProducts prepares a product for each size of a task and of a block, and returns the workspace of the largest.
 func (k *Weights) prepareProducts(ld int) (bytes int, err error) {
 	plane, taps := k.s.Out[0]*k.s.Out[1], k.s.Kernel[0]*k.s.Kernel[1]
-	for f := range k.filters.P {
-		for c := range k.channels.P {
-			for r := range k.rows.P {
-				_, filters := k.filters.Part(f)
-				_, channels := k.channels.Part(c)
-				_, lines := k.rows.Part(r)
-				key := [3]int{filters, channels, lines}
-				if k.products[key] != nil {
-					continue
+	for _, filters := range k.filters.Sizes() {
+		for _, channels := range k.channels.Sizes() {
+			for _, lines := range k.rows.Sizes() {
+				for _, columns := range k.columns.Sizes() {
+					s := gemm.GemmSpec{M: filters, N: channels * taps, K: lines * columns, TransB: true, LDA: plane, LDC: ld, Alpha: 1, Beta: 1}
+					g, err := gemm.NewGemm(s)
+					if err != nil {
+						return 0, err
+					}
+					k.products[[3]int{filters, channels, lines * columns}], bytes = g, max(bytes, g.Workspace(1))
 				}
-				s := gemm.GemmSpec{M: filters, N: channels * taps, K: lines * k.s.Out[1], TransB: true, LDA: plane, LDC: ld, Alpha: 1, Beta: 1}
-				g, err := gemm.NewGemm(s)
-				if err != nil {
-					return 0, err
-				}
-				k.products[key], bytes = g, max(bytes, g.Workspace(1))
 			}
 		}
 	}
@@ -109,18 +108,18 @@ func (k *Weights) Task(done <-chan struct{}, i int, x, d, y []float32, ws []byte
 	for n := range k.s.Images {
 		from := x[((n*k.s.Groups+group)*k.channels.N+c0)*in:][:channels*in]
 		by := d[((n*k.s.Groups+group)*k.filters.N+f0)*out:]
-		for r := range k.rows.P {
+		for r := range k.rows.P * k.columns.P {
 			if machine.Closed(done) {
 				return nil
 			}
-			line, lines := k.rows.Part(r)
+			b := k.block(r)
 			cols := from
 			if !k.inPlace {
 				cols = patches
-				k.patches(cols, from, channels, line, lines)
+				k.patches(cols, from, channels, b)
 			}
-			g := k.products[[3]int{filters, channels, lines}]
-			if err := g.Run(gemm.GemmArgs{A: by[line*k.s.Out[1]:], B: cols, C: w}, ws, 1); err != nil {
+			g := k.products[[3]int{filters, channels, b.lines * b.columns}]
+			if err := g.Run(gemm.GemmArgs{A: by[b.line*k.s.Out[1]+b.column:], B: cols, C: w}, ws, 1); err != nil {
 				return err
 			}
 		}
@@ -128,18 +127,28 @@ func (k *Weights) Task(done <-chan struct{}, i int, x, d, y []float32, ws []byte
 	return nil
 }
 
-// patches writes, for each channel and tap, what the tap reads for some lines of the result.
-func (k *Weights) patches(dst, x []float32, channels, line, lines int) {
-	s, width := &k.s, k.s.Out[1]
+// weightBlock is a block of an image: some lines from one on, of each the same pixels, all of them where there are several lines.
+type weightBlock struct{ line, lines, column, columns int }
+
+// block is block i of an image.
+func (k *Weights) block(i int) (b weightBlock) {
+	b.line, b.lines = k.rows.Part(i / k.columns.P)
+	b.column, b.columns = k.columns.Part(i % k.columns.P)
+	return b
+}
+
+// patches writes, for each channel and tap, what the tap reads for a block of the result.
+func (k *Weights) patches(dst, x []float32, channels int, b weightBlock) {
+	s, width := &k.s, b.columns
 	in := s.In[0] * s.In[1]
 	for ch := range channels {
 		plane := x[ch*in:][:in]
 		for ky := range s.Kernel[0] {
 			for kx := range s.Kernel[1] {
-				first := kx*s.Dilation[1] - s.Begin[1]                         // column of the image for the first one
+				first := b.column*s.Stride[1] + kx*s.Dilation[1] - s.Begin[1]  // column of the image for the first one
 				lo := min(width, max(0, machine.CeilDiv(-first, s.Stride[1]))) // columns from lo to hi lie in the image
 				hi := max(lo, min(width, machine.CeilDiv(s.In[1]-first, s.Stride[1])))
-				for y := line; y < line+lines; y++ {
+				for y := b.line; y < b.line+b.lines; y++ {
 					row := y*s.Stride[0] + ky*s.Dilation[0] - s.Begin[0]
 					to := dst[:width]
 					dst = dst[width:]

@@ -124,6 +124,14 @@ func (s Split) Largest() int {
 	return s.Base
 }
 
+// Sizes are the sizes that parts have: one or two.
+func (s Split) Sizes() []int {
+	if s.Extra > 0 {
+		return []int{s.Base + 1, s.Base}
+	}
+	return []int{s.Base}
+}
+
 // Block sizes. A block of A (tileM panels) and one of B share the L2 cache.
 const (
 	GemmBlockK     = 256 // largest block of K
