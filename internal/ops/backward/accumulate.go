@@ -5,7 +5,6 @@ import (
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/linalg"
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -27,10 +26,10 @@ var Accumulate = ops.Op{
 	}},
 }
 
-// accumulate adds a copy of C, since the product is written first.
+// accumulate adds C as it was, since the product is written first.
 func accumulate[T float32 | float64](c *ops.Call) {
 	call := *c
 	call.In = slices.Clone(c.In)
-	call.In[2] = ndarray.CloneValue(c.In[2])
+	call.In[2] = kit.Beside(c, 0, 2)
 	linalg.AddProduct[T](&call).Store()
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-onnx/berth/ops"
 )
 
-// windowAttrs are the attributes of both operators: a window over one or two dimensions, padding resolved.
+// windowAttrs are the attributes of the derivatives: a window over one or two dimensions, padding resolved.
 func windowAttrs(more ...*ops.AttrSpec) []*ops.AttrSpec {
 	return append(more, ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory(), ops.IntsAttr("strides").AtLeast(1).Mandatory(),
 		ops.IntsAttr("dilations").AtLeast(1).Mandatory(), ops.IntsAttr("pads").Mandatory())

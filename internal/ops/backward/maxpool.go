@@ -36,7 +36,7 @@ func overOperand(n *ssa.Node) []ops.Pair {
 func evalMaxPoolGradient[T float32 | float64](c *ops.Call) {
 	xs, ds := c.Array(0).Shape, c.Array(1).Shape
 	g := geometryOf(c, xs[2:], ds[2:])
-	x, d, w := slices.Clone(kit.Elements[T](c, c.Array(0))), kit.Elements[T](c, c.Array(1)), kit.Watching(c)
+	x, d, w := kit.Elements[T](c, kit.Beside(c, 0, 0)), kit.Elements[T](c, c.Array(1)), kit.Watching(c)
 	y := kit.NewResult[T](c, 0, c.Array(0).DType, xs...)
 	clear(y.V)
 	in, out := g.in[0]*g.in[1], g.out[0]*g.out[1]

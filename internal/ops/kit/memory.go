@@ -72,6 +72,18 @@ func Copy[T any](c *ops.Call, v []T) []T {
 	return out
 }
 
+// Beside is what a kernel reads of operand i while it writes result k: the operand, or a copy in the budget of the call where that result
+// was given its memory.
+func Beside(c *ops.Call, k, i int) *ndarray.Array {
+	x := c.Array(i)
+	if k < len(c.Out) {
+		if y, ok := c.Out[k].(*ndarray.Array); ok && y != nil && x != nil && len(y.Data) > 0 && len(x.Data) > 0 && &y.Data[0] == &x.Data[0] {
+			return Clone(c, x)
+		}
+	}
+	return x
+}
+
 // Append is append in the budget of the call, for lists whose length depends on data.
 func Append[T any](c *ops.Call, list []T, v ...T) []T {
 	if need := len(list) + len(v); need > cap(list) {
