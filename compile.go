@@ -163,6 +163,9 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if _, err := rewrite.Run(ctx, bound, passes); err != nil {
 		return nil, err
 	}
+	if err := rewrite.RunFurther(ctx, bound.Graph, c.leavesOut); err != nil {
+		return nil, err
+	}
 	fuser, takes, err := c.fusing()
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/fuse"
 	"github.com/berth-onnx/berth/internal/ops/backward"
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -24,9 +25,11 @@ func grouped(ctx context.Context, g *ssa.Graph) error {
 // at the same elements, and needs no mask of all of them:
 //
 //	MaxPool(Relu(x))  ─▶  Relu(MaxPool(x))
+//
+// A window of nothing but padding has the maximum -Inf, which Relu would change.
 func poolFirst(g *ssa.Graph) {
 	for _, n := range slices.Clone(g.Nodes) {
-		if n.Op != "MaxPool" || n.Domain != "" || len(n.Out) > 1 || n.In[0].Def == nil {
+		if n.Op != "MaxPool" || n.Domain != "" || len(n.Out) > 1 || n.In[0].Def == nil || !windowsMeetImage(n) {
 			continue
 		}
 		relu := n.In[0].Def
@@ -49,16 +52,44 @@ func poolFirst(g *ssa.Graph) {
 	}
 }
 
+// windowsMeetImage reports a pooling each of whose windows has an element of the image: pads are less than what the kernel reaches over, its
+// elements are no further from each other than the image is long, and no window is added at the end.
+func windowsMeetImage(n *ssa.Node) bool {
+	shape, ok := n.In[0].Type.Static()
+	kernel, pads, dilations := ops.Ints(n, "kernel_shape"), ops.Ints(n, "pads"), ops.Ints(n, "dilations")
+	r := len(kernel)
+	if !ok || len(shape) != r+2 || ops.Int(n, "ceil_mode") != 0 {
+		return false
+	}
+	for i, k := range kernel {
+		step := int64(1)
+		if len(dilations) == r {
+			step = dilations[i]
+		}
+		reach := step*(k-1) + 1
+		if int64(shape[2+i]) < step || len(pads) == 2*r && max(pads[i], pads[r+i]) >= reach {
+			return false
+		}
+	}
+	return true
+}
+
 // accumulated lets products that are added to a multiple of a tensor be written over that, as a moment is:
 //
 //	Gemm(A, B, Mul(m, k))  ─▶  Accumulate(A, B, m) [beta = k]
+//
+// Nodes of the model's own stay, and so do types without a kernel for it.
 func accumulated(g *ssa.Graph) {
+	f, scaled := forwardOf(g), map[*ssa.Node]bool{}
 	for _, n := range g.Nodes {
+		if _, forward := f.at[n]; forward || !kit.IsInFloat32(n.Out[0].Type.DType) {
+			continue
+		}
 		if n.Op != "Gemm" || n.Domain != "" || n.Input(2) == nil || n.In[2].Def == nil || ops.Float(n, "beta") != 1 {
 			continue
 		}
 		m := n.In[2].Def
-		if m.Op != "Mul" || m.Domain != "" || len(m.Out[0].Uses()) > 1 || !ops.SameLayout(m.In[0].Type, n.Out[0].Type) || m.In[1].Const == nil || m.In[1].Const.Len() != 1 {
+		if m.Op != "Mul" || m.Domain != "" || len(m.Out[0].Uses()) > 1 || g.IsResult(m.Out[0]) || !ops.SameLayout(m.In[0].Type, n.Out[0].Type) || m.In[1].Const == nil || m.In[1].Const.Len() != 1 {
 			continue
 		}
 		k, err := m.In[1].Const.Array()
@@ -68,5 +99,7 @@ func accumulated(g *ssa.Graph) {
 		n.Domain, n.Op = backward.Accumulate.Domain, backward.Accumulate.Name
 		n.SetInput(2, m.In[0])
 		n.SetAttr(ssa.FloatAttr("beta", float32(k.Float(0))))
+		scaled[m] = true
 	}
+	g.RemoveNodes(func(n *ssa.Node) bool { return scaled[n] })
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/fuse"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -37,24 +38,22 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("a step takes %d bytes at least, more than the budget of %d: raise it, or take smaller batches", e.Least, e.Budget)
 }
 
-// planned compiles the step within the budget, if there is one.
+// planned compiles the step within the budget, if there is one. What a candidate changes comes behind the rewriting passes, which would undo
+// its copies.
 func (t *Trainer) planned(ctx context.Context, m *ssa.Module, opts []berth.Option) (*berth.Program, error) {
-	if _, err := rewrite.Run(ctx, m, rewrite.Options{List: &rewrite.Runtime, MaxOpset: -1}); err != nil {
-		return nil, err
-	}
-	accumulated(m.Graph)
-	if t.options.Budget > 0 {
-		opts = append(slices.Clone(opts), berth.WithoutPass(rewrite.CSE.Name)) // it would undo the copies
-	}
 	short := &BudgetError{Budget: t.options.Budget}
-	for _, candidate := range candidates(m.Graph) {
+	nodes := 0 // of the rewritten step
+	for _, candidate := range candidates() {
+		if 2*candidate.segments > nodes {
+			break
+		}
+		lean := rewrite.Further(func(ctx context.Context, g *ssa.Graph, leavesOut func(pass string) bool) error {
+			nodes = len(g.Nodes)
+			return candidate.lean(ctx, g, leavesOut)
+		})
 		one := *m
 		one.Graph, _ = m.Graph.Clone()
-		candidate.apply(one.Graph)
-		if err := grouped(ctx, one.Graph); err != nil {
-			return nil, err
-		}
-		p, err := berth.FromModule(&one).Compile(ctx, opts...)
+		p, err := berth.FromModule(&one).Compile(lean.In(ctx), opts...)
 		if err != nil {
 			return nil, err
 		}
@@ -72,8 +71,21 @@ func (t *Trainer) planned(ctx context.Context, m *ssa.Module, opts []berth.Optio
 
 // candidate says which results of the way forward are kept, by position of the node.
 type candidate struct {
-	name string
-	keep func(f *forwardPart, at int) bool
+	name     string
+	segments int // that the way forward is cut into; 0: it is not
+	keep     func(f *forwardPart, at int) bool
+}
+
+// lean changes a rewritten step so that it takes less memory.
+func (c candidate) lean(ctx context.Context, g *ssa.Graph, leavesOut func(pass string) bool) error {
+	if !leavesOut(fuse.EpiloguePass) {
+		accumulated(g)
+	}
+	c.apply(g)
+	if leavesOut(fuse.Pass) {
+		return nil
+	}
+	return grouped(ctx, g)
 }
 
 // forwardPart is the way forward of a step: the nodes that the loss, result 0, depends on.
@@ -129,18 +141,15 @@ func forwardOf(g *ssa.Graph) *forwardPart {
 }
 
 // candidates are the choices, from the one that computes least again.
-func candidates(g *ssa.Graph) []candidate {
+func candidates() []candidate {
 	list := []candidate{
-		{"all", func(*forwardPart, int) bool { return true }},
-		{"all but results of cheap operators", func(f *forwardPart, at int) bool { return !isCheap(f.nodes[at]) }},
+		{"all", 0, func(*forwardPart, int) bool { return true }},
+		{"all but results of cheap operators", 0, func(f *forwardPart, at int) bool { return !isCheap(f.nodes[at]) }},
 	}
 	for _, count := range []int{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} {
-		if 2*count > len(g.Nodes) {
-			break
-		}
-		list = append(list, candidate{fmt.Sprintf("%d segments", count), func(f *forwardPart, at int) bool { return f.crosses(at, count) }})
+		list = append(list, candidate{fmt.Sprintf("%d segments", count), count, func(f *forwardPart, at int) bool { return f.crosses(at, count) }})
 		if count <= 4 { // with more, the copies of the operators between two boundaries take what the results took
-			list = append(list, candidate{fmt.Sprintf("%d segments, but no results of cheap operators", count),
+			list = append(list, candidate{fmt.Sprintf("%d segments, but no results of cheap operators", count), count,
 				func(f *forwardPart, at int) bool { return f.crosses(at, count) && !isCheap(f.nodes[at]) }})
 		}
 	}

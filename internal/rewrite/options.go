@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 	"unsafe"
@@ -131,4 +132,24 @@ func Count(g *ssa.Graph) Stats {
 		s.ConstBytes += k.StoredBytes()
 	}
 	return s
+}
+
+// Further changes a graph that is compiled, in place, once it is rewritten and before products take epilogues and an order is searched. leavesOut
+// reports passes and choices that the options leave out, as which it may count its own. The graph is valid and has its types before and after.
+type Further func(ctx context.Context, g *ssa.Graph, leavesOut func(pass string) bool) error
+
+// furtherKey is the key of a Further in a context.
+type furtherKey struct{}
+
+// In returns a context that carries it to where a model is compiled, as the budget of memory is.
+func (f Further) In(ctx context.Context) context.Context {
+	return context.WithValue(ctx, furtherKey{}, f)
+}
+
+// RunFurther does what the context carries, if it does.
+func RunFurther(ctx context.Context, g *ssa.Graph, leavesOut func(pass string) bool) error {
+	if f, ok := ctx.Value(furtherKey{}).(Further); ok {
+		return f(ctx, g, leavesOut)
+	}
+	return nil
 }
