@@ -36,6 +36,7 @@ type Program struct {
 	idle     idleSessions
 	counts   *counts
 	compiled sync.Once // until the first session: the heap holds what compiling took
+	room     *room     // on the device; nil for a program of the host
 }
 
 // Schedules lists the execution orders.
@@ -91,6 +92,10 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	out := &Program{prog: p, life: m.life, defaults: m.module.Defaults, outputs: outputs, idle: idleSessions{limits: c.idle}, counts: &counts{}}
 	out.compile = time.Since(start)
 	m.made.add(out)
+	if _, ok := be.(backend.Remote); ok {
+		out.room = roomOn(place{c.backend, c.device})
+		out.room.programs.add(out)
+	}
 	return out, nil
 }
 
@@ -304,6 +309,10 @@ func (p *Program) CompileTime() time.Duration {
 // RunValues executes the program on inputs by name. The results are fresh memory, owned by the
 // caller. Nothing is kept from run to run: caches and states ([Program.Caches]) must be given, and the results that
 // continue them are delivered like others. Cancelling ctx ends the run at the next node or loop iteration.
+//
+// A run that a device has no room for drops the idle sessions of other programs there, and waits, until ctx ends, while other calls of RunValues are in progress
+// there, of [Model.RunValues], too. It waits for no session of [Program.NewSession] and no tensor: where these alone keep the room, the
+// error comes within a second or so.
 func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (_ map[string]ndarray.Value, err error) {
 	defer rescue.Into(&err)
 	if !p.made() {
@@ -311,6 +320,9 @@ func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 	}
 	if err := p.checkCaches(inputs); err != nil {
 		return nil, err
+	}
+	if p.room != nil {
+		return p.room.runValues(ctx, p, inputs)
 	}
 	s, err := p.idleSession(ctx)
 	if err != nil {
@@ -351,8 +363,9 @@ var ErrSessionInUse = program.ErrInUse
 // A server answers it with the status 400, other errors with 500.
 var ErrInput = ops.ErrInput
 
-// NewSession allocates an arena. Where a device has no room for it, the error comes within a second or so; [Program.RunValues] waits for room until its
-// context ends.
+// NewSession allocates an arena. Where a device has no room for it, the error comes within a second or so, after what the collector finds
+// unused has been given back. [Program.RunValues] also waits for other runs that may give room back. The session keeps its memory, that of a
+// device, too, until it is no longer reachable: it has no Close.
 func (p *Program) NewSession() (*Session, error) { return p.openSession(backend.Brief()) }
 
 // openSession is NewSession within a context, which ends the wait for a device.

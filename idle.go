@@ -1,11 +1,18 @@
 package berth
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
 	"weak"
+
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 // Sessions between runs. [Program.RunValues] takes the session that was used last, so the others
@@ -58,6 +65,9 @@ func (p *Program) takeIdle() *Session {
 	l.list[len(l.list)-1] = idleSession{}
 	l.list = l.list[:len(l.list)-1]
 	l.bytes -= last.bytes
+	if p.room != nil {
+		p.room.begin() // before another run can see that there is no idle session
+	}
 	return last.s
 }
 
@@ -132,12 +142,18 @@ func (p *Program) expire(now time.Time) {
 // Trim drops the sessions that the program keeps for later runs; the garbage collector
 // reclaims their arenas. Sessions in use, and those of [Program.NewSession], stay.
 func (p *Program) Trim() {
-	if !p.made() {
-		return
+	if p.made() {
+		p.trim()
 	}
+}
+
+// trim is Trim of a program that was made. It reports that there were idle sessions.
+func (p *Program) trim() bool {
 	p.idle.mu.Lock()
 	defer p.idle.mu.Unlock()
-	p.drop(len(p.idle.list))
+	n := len(p.idle.list)
+	p.drop(n)
+	return n > 0
 }
 
 // retire is Trim of a program that no later call gets: what its last calls use is not kept either.
@@ -183,4 +199,168 @@ func (s *stock) alive() (out []*Program) {
 		}
 	}
 	return out
+}
+
+// Room on a device. A session of a device keeps memory there, so a run may find none left that another run, or an idle session of another
+// program, has:
+//
+//	run ─▶ idle session of the program ─▶ new session ──▶ results
+//	           ▲           no room, or none for operands │
+//	           │                                         ▼
+//	           └── a run has ended ◀── drop idle sessions of all programs on the device
+//
+// One session is opened at a time, so that all memory of runs that a failed attempt has met is of runs that are counted. A run is counted
+// while it has a session. Where none is in progress, and none has ended since the attempt began, nothing that is waited for has the memory.
+
+// place is a device of a backend.
+type place struct {
+	backend string
+	device  int
+}
+
+// rooms are by place.
+var rooms sync.Map
+
+// room is what runs on a device know of each other.
+type room struct {
+	programs stock
+	opening  chan struct{} // has a place for who opens a session
+
+	mu    sync.Mutex
+	runs  int           // in progress
+	ended int64         // that have ended, but for those that had no room
+	next  chan struct{} // closed when one more ends, or fails for want of room
+}
+
+func roomOn(at place) *room {
+	r, _ := rooms.LoadOrStore(at, &room{opening: make(chan struct{}, 1), next: make(chan struct{})})
+	return r.(*room)
+}
+
+// begin counts a run.
+func (r *room) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs++
+}
+
+// end counts a run no more.
+func (r *room) end(isFull bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs--
+	if !isFull {
+		r.ended++
+	}
+	close(r.next)
+	r.next = make(chan struct{})
+}
+
+// sinceNow is how many runs have ended.
+func (r *room) sinceNow() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
+// waits returns true when a run has ended since as many had, and false when none is left, or ctx has ended.
+func (r *room) waits(ctx context.Context, since int64) bool {
+	for {
+		r.mu.Lock()
+		ended, runs, next := r.ended, r.runs, r.next
+		r.mu.Unlock()
+		if ended != since || runs == 0 {
+			return ended != since
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// runValues is [Program.RunValues] on the device.
+func (r *room) runValues(ctx context.Context, p *Program, inputs map[string]ndarray.Value) (out map[string]ndarray.Value, err error) {
+	err = r.run(ctx, p, true, func(s *Session) error {
+		out, err = s.runValues(ctx, inputs, s.s.RunFresh, false)
+		return err
+	})
+	return out, err
+}
+
+// run calls f with a session, when there is room for it; again if f itself had none and can be called again.
+func (r *room) run(ctx context.Context, p *Program, again bool, f func(s *Session) error) error {
+	for {
+		since := r.sinceNow()
+		hasBegun, err := r.attempt(ctx, p, f)
+		if ctx == nil || ctx.Err() != nil || !isFull(err) || hasBegun && !again {
+			return err
+		}
+		if r.drop() { // again and again where runs end meanwhile
+			continue
+		}
+		if !r.waits(ctx, since) {
+			if ended := ctx.Err(); ended != nil {
+				err = rescue.WithCause(ctx, fmt.Errorf("%w: %w", ended, err))
+			}
+			return err
+		}
+	}
+}
+
+// isFull reports that others have the memory that a run lacks on a device.
+func isFull(err error) bool {
+	full := backend.Full(nil)
+	return errors.As(err, &full) && full.IsFull()
+}
+
+// attempt calls f with an idle session or a new one.
+func (r *room) attempt(ctx context.Context, p *Program, f func(s *Session) error) (hasBegun bool, err error) {
+	s, err := r.session(ctx, p)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if isFull(err) {
+			p.life.forget(s.use)
+		} else {
+			p.keepIdle(s)
+		}
+		s = nil // the collector may look for it before this returns
+		r.end(isFull(err))
+	}()
+	return true, f(s)
+}
+
+// session is one that a run has, which is counted.
+func (r *room) session(ctx context.Context, p *Program) (*Session, error) {
+	if s := p.takeIdle(); s != nil {
+		return s, nil
+	}
+	if ctx == nil { // which the run tells
+		ctx = context.Background()
+	}
+	select {
+	case r.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, rescue.WithCause(ctx, ctx.Err())
+	}
+	defer func() { <-r.opening }()
+	if s := p.takeIdle(); s != nil {
+		return s, nil
+	}
+	s, err := p.openSession(ctx)
+	if err == nil {
+		r.begin()
+	}
+	return s, err
+}
+
+// drop drops the idle sessions of all programs on the device, and reports that there were any.
+func (r *room) drop() (dropped bool) {
+	for _, p := range r.programs.alive() {
+		dropped = p.trim() || dropped
+	}
+	return dropped
 }

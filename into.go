@@ -20,7 +20,8 @@ import (
 // The buffer of a result of known shape has that shape. Any other needs room, the capacity of
 // its data, and is given the shape of the result. A buffer may be the memory of an input, as of
 // a state that is updated, but not of another buffer, nor memory of the session, in which it has results of known size. Buffers that
-// do not fit are an [*OutputError], before the run wherever that can be told.
+// do not fit are an [*OutputError], before the run wherever that can be told. Where a device has no room for a session it waits as
+// RunValues does; a run that lacks memory for its operands fails, for a second one could read what the first has written.
 func (p *Program) RunInto(ctx context.Context, inputs map[string]ndarray.Value, buffers map[string]*ndarray.Array) (err error) {
 	defer rescue.Into(&err)
 	if !p.made() {
@@ -28,6 +29,9 @@ func (p *Program) RunInto(ctx context.Context, inputs map[string]ndarray.Value, 
 	}
 	if err := p.checkCaches(inputs); err != nil {
 		return err
+	}
+	if p.room != nil { // a second attempt could read what the first has written
+		return p.room.run(ctx, p, false, func(s *Session) error { return s.RunInto(ctx, inputs, buffers) })
 	}
 	s, err := p.idleSession(ctx)
 	if err != nil {

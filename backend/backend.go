@@ -107,6 +107,12 @@ type Lost interface {
 	IsLost() bool
 }
 
+// Full is an error of memory of a device that others use and may give back.
+type Full interface {
+	error
+	IsFull() bool
+}
+
 type briefKey struct{}
 
 // Brief is a context of a call that has none: what it asks of a device is waited for, but memory that others have yet to give back

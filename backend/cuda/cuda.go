@@ -17,6 +17,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -104,6 +105,17 @@ type needs struct {
 type need struct {
 	constant *ssa.Constant
 	weight   *weight
+}
+
+// taken are the constants that there is room for.
+func (n *needs) taken() iter.Seq2[content, *weight] {
+	return func(yield func(content, *weight) bool) {
+		for key, need := range n.weights {
+			if need.weight != nil && !yield(key, need.weight) {
+				return
+			}
+		}
+	}
 }
 
 func newOn(name string, m *machine, fast backend.Backend) *executor {
@@ -260,6 +272,10 @@ func (e *executor) Load(ctx context.Context, arena, workspace int64) (err error)
 	e.lock.Lock()
 	defer e.lock.Unlock()
 	if err := e.fits(arena, workspace); err != nil {
+		for key, w := range e.needs.taken() {
+			e.machine.refuse(key, w)
+		}
+		e.needs = needs{}
 		return err
 	}
 	for _, n := range e.needs.weights {
@@ -275,6 +291,10 @@ func (e *executor) Load(ctx context.Context, arena, workspace int64) (err error)
 // fits is the error of a program that can never have a session, or whose weights have no room beside what else is there.
 func (e *executor) fits(arena, workspace int64) error {
 	full := MemoryError{What: "a program", Want: e.needs.bytes + arena, Weights: e.needs.bytes, Arena: arena, Workspace: workspace}
+	others := e.machine.used.Load()
+	for _, w := range e.needs.taken() {
+		others -= w.at.Bytes
+	}
 	err := e.machine.use(func(d device.Device) (err error) {
 		full.Free, full.Total, err = d.Memory()
 		return err
@@ -283,11 +303,13 @@ func (e *executor) fits(arena, workspace int64) error {
 		return err
 	}
 	if have := e.needs.full; have != nil {
-		full.Limit, full.Used = have.Limit, have.Used
+		if have.Limit > 0 {
+			full.Limit, full.Used = have.Limit, max(others, 0)
+		}
 		return &full
 	}
 	if e.limit > 0 && full.Want > e.limit {
-		full.Limit, full.Used = e.limit, e.machine.used.Load()-e.needs.bytes
+		full.Limit, full.Used = e.limit, max(others, 0)
 		return &full
 	}
 	if full.Want > full.Total {

@@ -45,7 +45,9 @@ func TestDeviceMemory(t *testing.T) {
 		assert.Greater(t, full.Arena, int64(64))
 		assert.Equal(t, full.Weights+full.Arena, full.Want)
 		assert.Equal(t, limit, full.Limit)
-		assert.LessOrEqual(t, full.Used, used)
+		assert.Equal(t, used, full.Used, "the program's own weights are none of what others use")
+		require.NoError(t, m.returns.settle(t.Context()))
+		assert.Equal(t, used, m.used.Load(), "memory for weights is given back at once")
 		assert.ErrorContains(t, err, "WithDeviceMemory, --device-memory")
 		assert.ErrorContains(t, err, fmt.Sprintf("weights of 64, an arena of %d with %d of workspace in it", full.Arena, full.Workspace))
 	}
@@ -79,6 +81,72 @@ func TestDeviceMemory(t *testing.T) {
 	runtime.KeepAlive(p)
 	p, s = nil, nil
 	assert.Eventually(t, func() bool { runtime.GC(); return m.used.Load() <= others }, 10*time.Second, time.Millisecond, "what is given back counts no more")
+}
+
+// TestRunsWaitForRoom: a run waits for those in progress that have the memory it lacks, for a session or for its operands, until its context
+// ends. Idle sessions of other programs are dropped. Sessions of NewSession are not waited for.
+func TestRunsWaitForRoom(t *testing.T) {
+	d, m := onMoody(t, 1<<20)
+	model, in := modelOf(t, large), values{"x": wave(1, 64, 64)}
+	compile := func(limit int64) *berth.Program {
+		p, err := model.Compile(t.Context(), berth.WithBackend(t.Name()), berth.WithDeviceMemory(limit))
+		require.NoError(t, err)
+		return p
+	}
+	p := compile(1 << 20)
+	before := m.used.Load()
+	_, err := p.RunValues(t.Context(), in)
+	require.NoError(t, err)
+	session := m.used.Load() - before
+	p.Trim()
+	var full *MemoryError
+	for name, limit := range map[string]int64{"for a session": before + session, "for operands": before + session + p.Plan().ArenaBytes} {
+		t.Run(name, func(t *testing.T) {
+			p, q := compile(limit), compile(limit)
+			d.blocked, d.held = make(chan struct{}), make(chan struct{})
+			held, done := d.held, make(chan error)
+			run := func(p *berth.Program) {
+				got, err := p.RunValues(context.Background(), in)
+				if err == nil {
+					equal(t, model, in, got)
+				}
+				done <- err
+			}
+			go run(p)
+			<-held
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err := q.RunValues(ctx, in)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			go run(p)
+			go run(q)
+			close(d.blocked)
+			for range 3 {
+				require.NoError(t, <-done)
+			}
+			for range 3 {
+				for _, p := range []*berth.Program{p, q} {
+					go func() {
+						for range 3 {
+							run(p)
+						}
+					}()
+				}
+				for range 6 {
+					require.NoError(t, <-done)
+				}
+			}
+			p.Trim()
+			q.Trim()
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			_, err = s.RunValues(t.Context(), in)
+			require.NoError(t, err)
+			_, err = q.RunValues(context.Background(), in)
+			require.ErrorAs(t, err, &full)
+			runtime.KeepAlive(s)
+		})
+	}
 }
 
 // TestDeviceMemoryWhileRunning: weights of nodes whose shapes a run decides, and inputs, are within the limit too.

@@ -123,6 +123,9 @@ type weight struct {
 	loading  gate // of what follows
 	isLoaded bool
 	isLeft   *atomic.Bool // by an upload that its context has ended, and that may go on
+
+	takers  int // programs that were given it, less those that were refused; under the machine's lock of what is known
+	cleanup runtime.Cleanup
 }
 
 // ready opens the device at the first call, and at later ones where it could not be opened. Where ctx ends before, it is opened for the next.
@@ -341,7 +344,7 @@ func isFull(err error) bool {
 		return false
 	}
 	var full *MemoryError // on the heap
-	return errors.As(err, &full) && (full.Host || full.Want <= max(full.Total, full.Limit))
+	return errors.As(err, &full) && full.IsFull()
 }
 
 // cleanupTime bounds the wait for the cleanups of a collection, for a caller may have registered one that never returns.
@@ -431,7 +434,7 @@ func collect[T any](m *machine, from map[content]weak.Pointer[T], key content) {
 
 // weight finds a constant by its content, or takes memory for it.
 func (m *machine) weight(ctx context.Context, key content, bytes, limit int64) (*weight, error) {
-	if w := find(m, m.weights, key); w != nil {
+	if w := m.taken(key, nil); w != nil {
 		return w, nil
 	}
 	at, err := m.alloc(ctx, "weights", bytes, limit)
@@ -440,11 +443,38 @@ func (m *machine) weight(ctx context.Context, key content, bytes, limit int64) (
 	}
 	left := &atomic.Bool{}
 	w := &weight{at: kernels.Operand{Base: at, Bytes: bytes}, isLeft: left}
-	runtime.AddCleanup(w, func(at device.Pointer) {
+	w.cleanup = runtime.AddCleanup(w, func(at device.Pointer) {
 		collect(m, m.weights, key)
 		m.giveBackWhen(!left.Load(), func(d device.Device) error { return m.free(d, at) })
 	}, at)
-	return share(m, m.weights, key, w), nil
+	return m.taken(key, w), nil
+}
+
+// taken is the weight of a content for one program more: the one that is known, or the one that was made, or nil.
+func (m *machine) taken(key content, made *weight) *weight {
+	m.known.Lock()
+	defer m.known.Unlock()
+	w := m.weights[key].Value()
+	if w == nil && made != nil {
+		w = made
+		m.weights[key] = weak.Make(made)
+	}
+	if w != nil {
+		w.takers++
+	}
+	return w
+}
+
+// refuse gives back a weight that was taken for a program which is refused, unless another program has been given it. Nothing was uploaded to it.
+func (m *machine) refuse(key content, w *weight) {
+	m.known.Lock()
+	defer m.known.Unlock()
+	if w.takers--; w.takers > 0 {
+		return
+	}
+	delete(m.weights, key)
+	w.cleanup.Stop()
+	m.giveBack(func(d device.Device) error { return m.free(d, w.at.Base) })
 }
 
 // load has a weight on the device when it returns.

@@ -285,7 +285,8 @@ func (t *Tensor) Close() (err error) {
 // result is copied into its tensor on the device, and one that has no buffer is not copied at all. After a run that has begun and fails,
 // tensors that were buffers have no value; a call that is refused, as for its inputs or buffers, changes none.
 //
-// Errors: those of [berth.Session.RunInto], where types and shapes do not fit, and [TensorError].
+// Errors: those of [berth.Session.RunInto], where types and shapes do not fit, and [TensorError]. Tensors are claimed before the session, so
+// of several goroutines that use one session with one tensor, all but one may get a TensorError and not [berth.ErrSessionInUse].
 func RunInto(ctx context.Context, s *berth.Session, inputs, buffers map[string]ndarray.Value) (err error) {
 	defer rescue.Into(&err)
 	mem, err := memoryOf(s)

@@ -106,6 +106,9 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("out of device memory: %d bytes are needed%s, %d of %d are free", e.Want, what, e.Free, e.Total)
 }
 
+// IsFull says that others may give back what is lacking.
+func (e *MemoryError) IsFull() bool { return e.Host || e.Want <= max(e.Total, e.Limit) }
+
 // KernelError says that a launch failed.
 type KernelError struct {
 	Kernel string
