@@ -200,8 +200,8 @@ func (g *grid) work(ctx context.Context) (err error) {
 			break
 		}
 		b.run(i)
-		if b.isStopped && ctx.Err() != nil {
-			return ctx.Err()
+		if err := ctx.Err(); err != nil { // blocks may be many and short; long ones look themselves
+			return err
 		}
 		if len(b.reports) > 0 {
 			g.lock.Lock()

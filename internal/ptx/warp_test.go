@@ -229,6 +229,11 @@ func TestLaunchErrors(t *testing.T) {
 	storeBytes(l.Args, 8, x.Base)
 	_, err := endless.Launch(ctx, endless.mem, l)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	ended, end := context.WithCancel(context.Background())
+	end()
+	_, err = b.Launch(ended, b.mem, Launch{Kernel: "saxpy", Grid: line(1 << 20), Block: line(1), Args: make([]byte, 32)})
+	require.ErrorIs(t, err, context.Canceled, "blocks too short to look for themselves")
 }
 
 // TestCounts: the numbers that a roofline is made of.
