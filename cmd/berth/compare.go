@@ -395,7 +395,7 @@ func (a *app) report(from origin, rows planRows, f compareFlags) error {
 			return differs(fmt.Errorf("%s: planner %s: outputs %s", from.Model, r.Planner, r.Outputs))
 		}
 	}
-	return nil
+	return rows.noneRan()
 }
 
 // trainRow is a step of training planned by one planner within one budget.

@@ -305,8 +305,8 @@ func (a *app) printInspect(r inspectJSON) {
 		a.printf("loops: one iteration copies up to %s\n\n", bytesText(r.Copied))
 	}
 	if r.Compiled > 0 {
-		a.printf("compiled: %d nodes run %d distinct kernels; arena with workspace, operators fused, %s; weights packed: %s\n\n",
-			r.Compiled, r.Kernels, bytesText(r.Program), packedText(r.Packed))
+		a.printf("compiled%s: %d nodes run %d distinct kernels; arena with workspace, operators fused, %s; weights packed: %s\n\n",
+			word(r.Device == nil, "", " for the CPU"), r.Compiled, r.Kernels, bytesText(r.Program), packedText(r.Packed))
 	}
 	a.printPlacement(r.Device)
 	byCount := func(x, y string) int { return cmp.Or(r.Operators[y]-r.Operators[x], cmp.Compare(x, y)) }

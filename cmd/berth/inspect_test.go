@@ -133,6 +133,7 @@ func TestInspectPlacement(t *testing.T) {
 	assert.Empty(t, d["run_time_nodes"])
 	text := ok(t, "inspect", file, "--backend", "cuda-sim")
 	assert.Contains(t, text, "2 nodes on the device, 1 on the host")
+	assert.Contains(t, text, "compiled for the CPU: ")
 	fails(t, 2, []string{"no backend"}, "inspect", file, "--backend", "abacus")
 
 	g = ssa.NewGraph("open") // a product of known shapes, and one of a dimension that a run decides

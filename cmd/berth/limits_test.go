@@ -55,7 +55,13 @@ func TestDeviceLimits(t *testing.T) {
 		fails(t, exitFailed, []string{"weights of 64, an arena of ", "limit of device memory is 80 bytes", "--device-memory"},
 			append(args, "--backend", "cuda-sim", "--device-memory", "80")...)
 	}
-	assert.Contains(t, ok(t, "compare", m, "--run", "--json", "--backend", "cuda-sim", "--device-memory", "80"), "the limit of device memory is 80 bytes")
+	o := fails(t, exitFailed, []string{"no plan could be run", "the limit of device memory is 80 bytes"}, "compare", m, "--run", "--json", "--backend", "cuda-sim", "--device-memory", "80")
+	assert.Contains(t, o.out, "the limit of device memory is 80 bytes")
+	dir := t.TempDir()
+	recorded(t, dir, "mlp", 0)
+	o = fails(t, exitFailed, []string{"limit of device memory is 80 bytes", "1 of 1 cases could not be run"},
+		"verify", dir, "--backend", "cuda-sim", "--device-memory", "80")
+	assert.Contains(t, o.out, "0 passed, 1 failed, 0 skipped; 0 data sets run")
 	for _, args := range [][]string{{"run", m}, {"bench", m}, {"inspect", m}, {"compare", m}, {"verify", m}} {
 		fails(t, exitUsage, []string{"--device has no effect on " + args[0] + " without --backend cuda or cuda-sim"}, append(args, "--device", "1")...)
 		fails(t, exitUsage, []string{"--device-memory has no effect on " + args[0]}, append(args, "--device-memory", "1GiB")...)

@@ -43,6 +43,19 @@ func newRows(rows []berth.PlanRow) planRows {
 	return out
 }
 
+// noneRan is the error of rows of which some were run and none could be.
+func (rows planRows) noneRan() (err error) {
+	for i := range rows {
+		switch r := &rows[i]; {
+		case r.Outputs != "":
+			return nil
+		case r.RunErr != nil && err == nil:
+			err = fmt.Errorf("no plan could be run: %w", r.RunErr)
+		}
+	}
+	return err
+}
+
 // column is one fact of a row: a field of JSON and CSV, a column of the tables, or both.
 type column struct {
 	key   string // of JSON and CSV; "" where only tables have it

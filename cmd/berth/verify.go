@@ -32,7 +32,8 @@ func (a *app) verifyCmd() *cobra.Command {
 		Long: "Verify runs every case below the given folders, .tar.gz archives or model files (model.onnx with\n" +
 			"test_data_set_* beside it) and compares the outputs with the recorded ones. It prints a line per\n" +
 			"failure and last 'N passed, N failed, N skipped; N data sets run'. Cases without recorded outputs run and count as\n" +
-			"skipped, if all do the exit code is 3; outputs that are not recorded are named. --planner all repeats with every planner. --backend reference\n" +
+			"skipped, if all do the exit code is 3; outputs that are not recorded are named. Where all cases that\n" +
+			"fail could not be run, as for want of memory, the exit code is 1. --planner all repeats with every planner. --backend reference\n" +
 			"runs the graph as written, without passes. The tolerance is the same for 16-bit floats: recorded outputs do not\n" +
 			"say how much rounding is in them, which optimize measures by running the original in float32. For models that compute in\n" +
 			"float16 or bfloat16 give --rtol and --atol of a few units of rounding (2^-11 or 2^-8).",
@@ -54,7 +55,7 @@ func (a *app) verifyCmd() *cobra.Command {
 }
 
 // tally counts outcomes.
-type tally struct{ passed, failed, skipped, badModel, sets int }
+type tally struct{ passed, failed, skipped, badModel, unrun, sets int }
 
 func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	if err := a.checkChoices(true); err != nil {
@@ -108,7 +109,7 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 	for _, c := range cases {
 		for _, pl := range planners {
 			bar.step(c.Name)
-			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f, &n.sets)
+			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f, &n)
 			err := conformance.Verify(a.memory.In(ctx), c, prepare, f.tolerance)
 			if ctx.Err() != nil {
 				return n, lines, nil
@@ -188,20 +189,27 @@ func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
 		return nil
 	case n.failed == n.badModel && n.passed == 0:
 		return &exitError{exitModel, fmt.Errorf("no model could be read")}
+	case n.failed == n.unrun:
+		return &exitError{exitFailed, fmt.Errorf("%d of %d cases could not be run", n.failed, n.passed+n.failed)}
 	}
 	return differs(fmt.Errorf("%d of %d cases failed", n.failed, n.passed+n.failed))
 }
 
-// prepareCase opens a case's model and compiles it for each data set's shapes. It counts the sets.
-func (a *app) prepareCase(opts []berth.Option, f verifyFlags, sets *int) conformance.Prepare {
+// prepareCase opens a case's model and compiles it for each data set's shapes. It counts the sets that run, and the failures of runs, of which a case has one at most.
+func (a *app) prepareCase(opts []berth.Option, f verifyFlags, n *tally) conformance.Prepare {
 	return func(ctx context.Context, c *conformance.Case) (conformance.Runner, func() error, error) {
 		m, err := a.openCase(c)
 		if err != nil {
 			return nil, nil, err
 		}
 		run := func(ctx context.Context, in []conformance.Named) ([]conformance.Named, error) {
-			*sets++
-			return a.runCase(ctx, m, in, opts, f)
+			out, err := a.runCase(ctx, m, in, opts, f)
+			if err != nil {
+				n.unrun++
+			} else {
+				n.sets++
+			}
+			return out, err
 		}
 		return run, m.Close, nil
 	}
