@@ -46,9 +46,11 @@ func TestSmallestProgram(t *testing.T) {
 	assert.LessOrEqual(t, smallest(t, ""), int64(most))
 }
 
-// TestProgramWithCUDA: the same program with the backend cuda is so much larger.
+// TestProgramWithCUDA: the same program with the backend cuda is so much larger, built without C, where it is larger than with it: C's linker
+// packs what debuggers read.
 func TestProgramWithCUDA(t *testing.T) {
-	const most = 2_750_000
+	const most = 2_860_000
+	t.Setenv("CGO_ENABLED", "0")
 	more := smallest(t, "withcuda") - smallest(t, "")
 	t.Logf("%d bytes more", more)
 	assert.LessOrEqual(t, more, int64(most))

@@ -6,11 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"sync"
 	"unsafe"
 
+	"github.com/berth-onnx/berth/internal/digest"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
@@ -46,10 +46,10 @@ type loader func(memory ndarray.Budget) (*ndarray.Array, error)
 // identities are equal bytes. It holds within a process, and for elements in a mapped
 // file until that is closed.
 type Identity struct {
-	from uintptr   // where they lie in a mapped file, or 0
-	n    int       // bytes of all of them
-	hash [2]uint64 // of those that lie elsewhere
-	of   byte      // 0: not known yet
+	from uintptr    // where they lie in a mapped file, or 0
+	n    int        // bytes of all of them
+	hash digest.Sum // of those that lie elsewhere
+	of   byte       // 0: not known yet
 }
 
 // Append appends the identity to a key: no other identity appends the same bytes.
@@ -65,8 +65,6 @@ const (
 	byContent
 	bySplat
 )
-
-var identitySeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // Identity identifies the elements. Those in a mapped file are not read; others are
 // hashed to 128 bits, once, for which lazy ones are read within a budget.
@@ -89,40 +87,11 @@ func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
 		c.id = Identity{from: uintptr(unsafe.Pointer(unsafe.SliceData(data))), n: len(data), of: byAddress}
 		return c.id, nil
 	}
-	for i, seed := range identitySeeds {
-		if c.dtype == ndarray.String {
-			id.hash[i] = digestStrings(seed, c.arr.Str)
-		} else {
-			id.hash[i] = digest(seed, data)
-		}
+	if id.hash = digest.Of(data); c.dtype == ndarray.String {
+		id.hash = digest.OfStrings(c.arr.Str)
 	}
 	c.id = id
 	return id, nil
-}
-
-// digestStrings hashes strings and how long each of them is, where they lie: they may be most of the memory that there is.
-func digestStrings(seed maphash.Seed, list []string) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, s := range list {
-		maphash.WriteComparable(&h, len(s))
-		h.WriteString(s)
-	}
-	return h.Sum64()
-}
-
-// digest hashes data piece by piece: the garbage collector can not stop a goroutine
-// within one.
-func digest(seed maphash.Seed, data []byte) uint64 {
-	const piece = 256 << 10
-	if len(data) <= piece {
-		return maphash.Bytes(seed, data)
-	}
-	var sums []byte
-	for p := range slices.Chunk(data, piece) {
-		sums = binary.LittleEndian.AppendUint64(sums, maphash.Bytes(seed, p))
-	}
-	return maphash.Bytes(seed, sums)
 }
 
 // Bytes returns the elements as bytes, at any alignment, without making a copy where

@@ -15,7 +15,6 @@ package cuda
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"iter"
 	"slices"
@@ -28,6 +27,7 @@ import (
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
 	"github.com/berth-onnx/berth/backend/cuda/internal/lower"
 	"github.com/berth-onnx/berth/backend/cuda/internal/sim"
+	"github.com/berth-onnx/berth/internal/digest"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -96,7 +96,7 @@ type executor struct {
 
 // needs are the constants of a program before it is known whether it fits: those of nodes that are prepared before Load.
 type needs struct {
-	weights map[content]need
+	weights map[digest.Sum]need
 	bytes   int64
 	full    *MemoryError // why memory for one of them is not to be had
 }
@@ -108,8 +108,8 @@ type need struct {
 }
 
 // taken are the constants that there is room for.
-func (n *needs) taken() iter.Seq2[content, *weight] {
-	return func(yield func(content, *weight) bool) {
+func (n *needs) taken() iter.Seq2[digest.Sum, *weight] {
+	return func(yield func(digest.Sum, *weight) bool) {
 		for key, need := range n.weights {
 			if need.weight != nil && !yield(key, need.weight) {
 				return
@@ -223,7 +223,7 @@ func (h *holder) Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, 
 	if err != nil {
 		return kernels.Operand{}, err
 	}
-	w, err := h.executor.weight(ctx, c, content(sha256.Sum256(a.Data)), int64(len(a.Data)))
+	w, err := h.executor.weight(ctx, c, digest.Of(a.Data), int64(len(a.Data)))
 	if err != nil {
 		return kernels.Operand{}, err
 	}
@@ -235,7 +235,7 @@ func (h *holder) Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, 
 }
 
 // weight is where a constant is or will be. Where there is no room for it, Load will say so: what else the program needs is not known yet.
-func (e *executor) weight(ctx context.Context, c *ssa.Constant, key content, bytes int64) (*weight, error) {
+func (e *executor) weight(ctx context.Context, c *ssa.Constant, key digest.Sum, bytes int64) (*weight, error) {
 	if e.isLoaded.Load() {
 		w, err := e.machine.weight(ctx, key, bytes, e.limit)
 		if err != nil {
@@ -256,7 +256,7 @@ func (e *executor) weight(ctx context.Context, c *ssa.Constant, key content, byt
 		}
 	}
 	if e.needs.weights == nil {
-		e.needs.weights = map[content]need{}
+		e.needs.weights = map[digest.Sum]need{}
 	}
 	e.needs.weights[key] = need{c, w}
 	e.needs.bytes += bytes

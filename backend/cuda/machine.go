@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"runtime"
@@ -15,6 +14,7 @@ import (
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
+	"github.com/berth-onnx/berth/internal/digest"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -39,9 +39,10 @@ type machine struct {
 	sizes map[device.Pointer]int64 // of all that is allocated; under books
 	used  atomic.Int64             // the sum of them, and what is about to be; written under books
 
-	known   sync.Mutex // of what follows
-	emitted map[content]weak.Pointer[emitted]
-	weights map[content]weak.Pointer[weight]
+	known sync.Mutex // of what follows
+	// Texts and constants are found by their digests: elements of a file that is closed may be followed by others at their address.
+	emitted map[digest.Sum]weak.Pointer[emitted]
+	weights map[digest.Sum]weak.Pointer[weight]
 	tensors map[uintptr]weak.Pointer[Tensor] // by the memory of the host that stands for them
 	arenas  map[any]*arena                   // by what sessions share
 }
@@ -110,9 +111,6 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
-// content is what identifies text and constants: elements of a file that is closed may be followed by others at their address.
-type content [sha256.Size]byte
-
 // emitted is a kernel on the device, for as long as a kernel of a program holds it.
 type emitted struct{ kernel device.Kernel }
 
@@ -157,7 +155,7 @@ func (m *machine) openNow() error {
 	}
 	m.known.Lock()
 	defer m.known.Unlock()
-	m.emitted, m.weights = map[content]weak.Pointer[emitted]{}, map[content]weak.Pointer[weight]{}
+	m.emitted, m.weights = map[digest.Sum]weak.Pointer[emitted]{}, map[digest.Sum]weak.Pointer[weight]{}
 	m.tensors, m.arenas = map[uintptr]weak.Pointer[Tensor]{}, map[any]*arena{}
 	m.dev, m.set, m.sizes = dev, set, map[device.Pointer]int64{}
 	m.isOpen.Store(true)
@@ -379,7 +377,7 @@ func collectGarbage(ctx context.Context) bool {
 
 // kernel compiles a module, or finds what it has compiled.
 func (m *machine) kernel(ctx context.Context, text, name string) (*emitted, error) {
-	key := content(sha256.Sum256([]byte(text)))
+	key := digest.Of([]byte(text))
 	if e := find(m, m.emitted, key); e != nil {
 		return e, nil
 	}
@@ -406,14 +404,14 @@ func (m *machine) kernel(ctx context.Context, text, name string) (*emitted, erro
 }
 
 // find is what is held by its content, nil if nobody holds it.
-func find[T any](m *machine, in map[content]weak.Pointer[T], key content) *T {
+func find[T any](m *machine, in map[digest.Sum]weak.Pointer[T], key digest.Sum) *T {
 	m.known.Lock()
 	defer m.known.Unlock()
 	return in[key].Value()
 }
 
 // share gives others what was made, or gives what another has made at the same time.
-func share[T any](m *machine, in map[content]weak.Pointer[T], key content, made *T) *T {
+func share[T any](m *machine, in map[digest.Sum]weak.Pointer[T], key digest.Sum, made *T) *T {
 	m.known.Lock()
 	defer m.known.Unlock()
 	if x := in[key].Value(); x != nil {
@@ -424,7 +422,7 @@ func share[T any](m *machine, in map[content]weak.Pointer[T], key content, made 
 }
 
 // collect removes an entry that nobody holds; another may have taken its place.
-func collect[T any](m *machine, from map[content]weak.Pointer[T], key content) {
+func collect[T any](m *machine, from map[digest.Sum]weak.Pointer[T], key digest.Sum) {
 	m.known.Lock()
 	defer m.known.Unlock()
 	if p, ok := from[key]; ok && p.Value() == nil {
@@ -433,7 +431,7 @@ func collect[T any](m *machine, from map[content]weak.Pointer[T], key content) {
 }
 
 // weight finds a constant by its content, or takes memory for it.
-func (m *machine) weight(ctx context.Context, key content, bytes, limit int64) (*weight, error) {
+func (m *machine) weight(ctx context.Context, key digest.Sum, bytes, limit int64) (*weight, error) {
 	if w := m.taken(key, nil); w != nil {
 		return w, nil
 	}
@@ -451,7 +449,7 @@ func (m *machine) weight(ctx context.Context, key content, bytes, limit int64) (
 }
 
 // taken is the weight of a content for one program more: the one that is known, or the one that was made, or nil.
-func (m *machine) taken(key content, made *weight) *weight {
+func (m *machine) taken(key digest.Sum, made *weight) *weight {
 	m.known.Lock()
 	defer m.known.Unlock()
 	w := m.weights[key].Value()
@@ -466,7 +464,7 @@ func (m *machine) taken(key content, made *weight) *weight {
 }
 
 // refuse gives back a weight that was taken for a program which is refused, unless another program has been given it. Nothing was uploaded to it.
-func (m *machine) refuse(key content, w *weight) {
+func (m *machine) refuse(key digest.Sum, w *weight) {
 	m.known.Lock()
 	defer m.known.Unlock()
 	if w.takers--; w.takers > 0 {

@@ -50,9 +50,6 @@ var files = []struct {
 	{"simd", "chain", emitChain},
 }
 
-// joined lists the files in which a line holds several instructions.
-var joined = []string{"nbits", "blocked", "half", "pack", "binary", "winograd", "elem"}
-
 func main() {
 	flags := flag.NewFlagSet("asmgen", flag.ExitOnError) // avo fills the default set
 	out := flags.String("out", "..", "folder of the packages")
@@ -92,10 +89,7 @@ func write(dir, pkg, name string, emit func(g *gen)) error {
 	if err != nil {
 		return err
 	}
-	asm = g.localize(asm, file)
-	if slices.Contains(joined, name) {
-		asm = join(asm)
-	}
+	asm = join(g.localize(asm, file))
 	stubs, err := printer.NewStubs(cfg).Print(file)
 	if err != nil {
 		return err

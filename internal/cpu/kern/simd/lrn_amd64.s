@@ -13,34 +13,12 @@ TEXT ·vLrn75AVX2(SB), NOSPLIT, $0-32
 	VBROADCASTSS k3f800000<>+0(SB), Y2
 
 wide:
-	CMPQ        DX, $+8
-	JLT         wide_end
-	VMOVUPS     (CX), Y3
-	VFMADD213PS Y1, Y0, Y3
-	VSQRTPS     Y3, Y3
-	VSQRTPS     Y3, Y4
-	VMULPS      Y4, Y3, Y3
-	VDIVPS      Y3, Y2, Y3
-	VMOVUPS     Y3, (AX)
-	ADDQ        $+32, AX
-	ADDQ        $+32, CX
-	SUBQ        $+8, DX
-	JMP         wide
+	CMPQ DX, $+8; JLT wide_end; VMOVUPS (CX), Y3; VFMADD213PS Y1, Y0, Y3; VSQRTPS Y3, Y3; VSQRTPS Y3, Y4; VMULPS Y4, Y3, Y3; VDIVPS Y3, Y2, Y3
+	VMOVUPS Y3, (AX); ADDQ $+32, AX; ADDQ $+32, CX; SUBQ $+8, DX; JMP wide
 
 wide_end:
-	TESTQ       DX, DX
-	JZ          done
-	LEAQ        tailmasks<>+0(SB), BX
-	MOVQ        $+8, SI
-	SUBQ        DX, SI
-	VMOVUPS     (BX)(SI*4), Y3
-	VMASKMOVPS  (CX), Y3, Y4
-	VFMADD213PS Y1, Y0, Y4
-	VSQRTPS     Y4, Y0
-	VSQRTPS     Y0, Y1
-	VMULPS      Y1, Y0, Y0
-	VDIVPS      Y0, Y2, Y0
-	VMASKMOVPS  Y0, Y3, (AX)
+	TESTQ DX, DX; JZ done; LEAQ tailmasks<>+0(SB), BX; MOVQ $+8, SI; SUBQ DX, SI; VMOVUPS (BX)(SI*4), Y3; VMASKMOVPS (CX), Y3, Y4; VFMADD213PS Y1, Y0, Y4
+	VSQRTPS Y4, Y0; VSQRTPS Y0, Y1; VMULPS Y1, Y0, Y0; VDIVPS Y0, Y2, Y0; VMASKMOVPS Y0, Y3, (AX)
 
 done:
 	VZEROUPPER
@@ -73,33 +51,12 @@ TEXT ·vLrn75AVX512(SB), NOSPLIT, $0-32
 	VBROADCASTSS k3f800000<>+0(SB), Z2
 
 wide:
-	CMPQ        DX, $+16
-	JLT         wide_end
-	VMOVUPS     (CX), Z3
-	VFMADD213PS Z1, Z0, Z3
-	VSQRTPS     Z3, Z3
-	VSQRTPS     Z3, Z4
-	VMULPS      Z4, Z3, Z3
-	VDIVPS      Z3, Z2, Z3
-	VMOVUPS     Z3, (AX)
-	ADDQ        $+64, AX
-	ADDQ        $+64, CX
-	SUBQ        $+16, DX
-	JMP         wide
+	CMPQ DX, $+16; JLT wide_end; VMOVUPS (CX), Z3; VFMADD213PS Z1, Z0, Z3; VSQRTPS Z3, Z3; VSQRTPS Z3, Z4; VMULPS Z4, Z3, Z3; VDIVPS Z3, Z2, Z3
+	VMOVUPS Z3, (AX); ADDQ $+64, AX; ADDQ $+64, CX; SUBQ $+16, DX; JMP wide
 
 wide_end:
-	TESTQ       DX, DX
-	JZ          done
-	MOVQ        $-1, BX
-	BZHIQ       DX, BX, BX
-	KMOVW       BX, K1
-	VMOVUPS.Z   (CX), K1, Z3
-	VFMADD213PS Z1, Z0, Z3
-	VSQRTPS     Z3, Z0
-	VSQRTPS     Z0, Z1
-	VMULPS      Z1, Z0, Z0
-	VDIVPS      Z0, Z2, Z0
-	VMOVUPS     Z0, K1, (AX)
+	TESTQ DX, DX; JZ done; MOVQ $-1, BX; BZHIQ DX, BX, BX; KMOVW BX, K1; VMOVUPS.Z (CX), K1, Z3; VFMADD213PS Z1, Z0, Z3; VSQRTPS Z3, Z0
+	VSQRTPS Z0, Z1; VMULPS Z1, Z0, Z0; VDIVPS Z0, Z2, Z0; VMOVUPS Z0, K1, (AX)
 
 done:
 	VZEROUPPER

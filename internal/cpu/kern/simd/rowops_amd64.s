@@ -11,31 +11,15 @@ TEXT ·intAddAVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ    BX, $+8
-	JLT     one_end
-	VMOVUPS (CX), Y0
-	VPADDD  (DX), Y0, Y0
-	VMOVUPS Y0, (AX)
-	ADDQ    SI, CX
-	ADDQ    DI, DX
-	ADDQ    $+32, AX
-	SUBQ    $+8, BX
-	JMP     one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Y0; VPADDD (DX), Y0, Y0; VMOVUPS Y0, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+32, AX
+	SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -50,31 +34,15 @@ TEXT ·intSubAVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ    BX, $+8
-	JLT     one_end
-	VMOVUPS (CX), Y0
-	VPSUBD  (DX), Y0, Y0
-	VMOVUPS Y0, (AX)
-	ADDQ    SI, CX
-	ADDQ    DI, DX
-	ADDQ    $+32, AX
-	SUBQ    $+8, BX
-	JMP     one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Y0; VPSUBD (DX), Y0, Y0; VMOVUPS Y0, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+32, AX
+	SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -89,31 +57,15 @@ TEXT ·intMulAVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ    BX, $+8
-	JLT     one_end
-	VMOVUPS (CX), Y0
-	VPMULLD (DX), Y0, Y0
-	VMOVUPS Y0, (AX)
-	ADDQ    SI, CX
-	ADDQ    DI, DX
-	ADDQ    $+32, AX
-	SUBQ    $+8, BX
-	JMP     one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Y0; VPMULLD (DX), Y0, Y0; VMOVUPS Y0, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+32, AX
+	SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -128,35 +80,15 @@ TEXT ·compareEqualF32AVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ      BX, $+8
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VMOVUPS   (DX), Y1
-	VCMPPS    $0x00, Y1, Y0, Y0
-	VMOVMSKPS Y0, R8
-	MOVQ      $0x0101010101010101, R9
-	PDEPQ     R9, R8, R8
-	MOVQ      R8, (AX)
-	ADDQ      SI, CX
-	ADDQ      DI, DX
-	ADDQ      $+8, AX
-	SUBQ      $+8, BX
-	JMP       one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VCMPPS $0x00, Y1, Y0, Y0; VMOVMSKPS Y0, R8; MOVQ $0x0101010101010101, R9; PDEPQ R9, R8, R8
+	MOVQ R8, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+8, AX; SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -171,35 +103,15 @@ TEXT ·compareEqualI32AVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ      BX, $+8
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VMOVUPS   (DX), Y1
-	VPCMPEQD  Y1, Y0, Y0
-	VMOVMSKPS Y0, R8
-	MOVQ      $0x0101010101010101, R9
-	PDEPQ     R9, R8, R8
-	MOVQ      R8, (AX)
-	ADDQ      SI, CX
-	ADDQ      DI, DX
-	ADDQ      $+8, AX
-	SUBQ      $+8, BX
-	JMP       one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VPCMPEQD Y1, Y0, Y0; VMOVMSKPS Y0, R8; MOVQ $0x0101010101010101, R9; PDEPQ R9, R8, R8
+	MOVQ R8, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+8, AX; SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -214,35 +126,15 @@ TEXT ·compareEqualI64AVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTQ (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTQ (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTQ (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTQ (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ      BX, $+4
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VMOVUPS   (DX), Y1
-	VPCMPEQQ  Y1, Y0, Y0
-	VMOVMSKPD Y0, R8
-	MOVQ      $0x0101010101010101, R9
-	PDEPQ     R9, R8, R8
-	MOVL      R8, (AX)
-	ADDQ      SI, CX
-	ADDQ      DI, DX
-	ADDQ      $+4, AX
-	SUBQ      $+4, BX
-	JMP       one
+	CMPQ BX, $+4; JLT one_end; VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VPCMPEQQ Y1, Y0, Y0; VMOVMSKPD Y0, R8; MOVQ $0x0101010101010101, R9; PDEPQ R9, R8, R8
+	MOVL R8, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+4, AX; SUBQ $+4, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -257,35 +149,15 @@ TEXT ·compareLessF32AVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ      BX, $+8
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VMOVUPS   (DX), Y1
-	VCMPPS    $0x01, Y1, Y0, Y0
-	VMOVMSKPS Y0, R8
-	MOVQ      $0x0101010101010101, R9
-	PDEPQ     R9, R8, R8
-	MOVQ      R8, (AX)
-	ADDQ      SI, CX
-	ADDQ      DI, DX
-	ADDQ      $+8, AX
-	SUBQ      $+8, BX
-	JMP       one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VCMPPS $0x01, Y1, Y0, Y0; VMOVMSKPS Y0, R8; MOVQ $0x0101010101010101, R9; PDEPQ R9, R8, R8
+	MOVQ R8, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+8, AX; SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -300,35 +172,15 @@ TEXT ·compareLessI32AVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ      BX, $+8
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VMOVUPS   (DX), Y1
-	VPCMPGTD  Y0, Y1, Y0
-	VMOVMSKPS Y0, R8
-	MOVQ      $0x0101010101010101, R9
-	PDEPQ     R9, R8, R8
-	MOVQ      R8, (AX)
-	ADDQ      SI, CX
-	ADDQ      DI, DX
-	ADDQ      $+8, AX
-	SUBQ      $+8, BX
-	JMP       one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VPCMPGTD Y0, Y1, Y0; VMOVMSKPS Y0, R8; MOVQ $0x0101010101010101, R9; PDEPQ R9, R8, R8
+	MOVQ R8, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+8, AX; SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -343,35 +195,15 @@ TEXT ·compareLessI64AVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTQ (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTQ (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTQ (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTQ (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ      BX, $+4
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VMOVUPS   (DX), Y1
-	VPCMPGTQ  Y0, Y1, Y0
-	VMOVMSKPD Y0, R8
-	MOVQ      $0x0101010101010101, R9
-	PDEPQ     R9, R8, R8
-	MOVL      R8, (AX)
-	ADDQ      SI, CX
-	ADDQ      DI, DX
-	ADDQ      $+4, AX
-	SUBQ      $+4, BX
-	JMP       one
+	CMPQ BX, $+4; JLT one_end; VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VPCMPGTQ Y0, Y1, Y0; VMOVMSKPD Y0, R8; MOVQ $0x0101010101010101, R9; PDEPQ R9, R8, R8
+	MOVL R8, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+4, AX; SUBQ $+4, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -386,35 +218,15 @@ TEXT ·compareAtMostF32AVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ      BX, $+8
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VMOVUPS   (DX), Y1
-	VCMPPS    $0x02, Y1, Y0, Y0
-	VMOVMSKPS Y0, R8
-	MOVQ      $0x0101010101010101, R9
-	PDEPQ     R9, R8, R8
-	MOVQ      R8, (AX)
-	ADDQ      SI, CX
-	ADDQ      DI, DX
-	ADDQ      $+8, AX
-	SUBQ      $+8, BX
-	JMP       one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VCMPPS $0x02, Y1, Y0, Y0; VMOVMSKPS Y0, R8; MOVQ $0x0101010101010101, R9; PDEPQ R9, R8, R8
+	MOVQ R8, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+8, AX; SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -429,36 +241,15 @@ TEXT ·compareAtMostI32AVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ      BX, $+8
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VMOVUPS   (DX), Y1
-	VPCMPGTD  Y1, Y0, Y0
-	VMOVMSKPS Y0, R8
-	XORQ      $+255, R8
-	MOVQ      $0x0101010101010101, R9
-	PDEPQ     R9, R8, R8
-	MOVQ      R8, (AX)
-	ADDQ      SI, CX
-	ADDQ      DI, DX
-	ADDQ      $+8, AX
-	SUBQ      $+8, BX
-	JMP       one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VPCMPGTD Y1, Y0, Y0; VMOVMSKPS Y0, R8; XORQ $+255, R8; MOVQ $0x0101010101010101, R9
+	PDEPQ R9, R8, R8; MOVQ R8, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+8, AX; SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -473,36 +264,15 @@ TEXT ·compareAtMostI64AVX2(SB), NOSPLIT, $64-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTQ (CX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTQ (CX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTQ (DX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTQ (DX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), DX
 
 row_b:
 one:
-	CMPQ      BX, $+4
-	JLT       one_end
-	VMOVUPS   (CX), Y0
-	VMOVUPS   (DX), Y1
-	VPCMPGTQ  Y1, Y0, Y0
-	VMOVMSKPD Y0, R8
-	XORQ      $+15, R8
-	MOVQ      $0x0101010101010101, R9
-	PDEPQ     R9, R8, R8
-	MOVL      R8, (AX)
-	ADDQ      SI, CX
-	ADDQ      DI, DX
-	ADDQ      $+4, AX
-	SUBQ      $+4, BX
-	JMP       one
+	CMPQ BX, $+4; JLT one_end; VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VPCMPGTQ Y1, Y0, Y0; VMOVMSKPD Y0, R8; XORQ $+15, R8; MOVQ $0x0101010101010101, R9
+	PDEPQ R9, R8, R8; MOVL R8, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+4, AX; SUBQ $+4, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -518,37 +288,17 @@ TEXT ·chooseAVX2(SB), NOSPLIT, $64-56
 	MOVQ         n+32(FP), SI
 	MOVQ         stepA+40(FP), DI
 	MOVQ         stepB+48(FP), R8
-	TESTQ        DI, DI
-	JNZ          row_a
-	VPBROADCASTD (DX), Y0
-	VMOVUPS      Y0, (SP)
-	LEAQ         (SP), DX
+	TESTQ DI, DI; JNZ row_a; VPBROADCASTD (DX), Y0; VMOVUPS Y0, (SP); LEAQ (SP), DX
 
 row_a:
-	TESTQ        R8, R8
-	JNZ          row_b
-	VPBROADCASTD (BX), Y0
-	VMOVUPS      Y0, 32(SP)
-	LEAQ         32(SP), BX
+	TESTQ R8, R8; JNZ row_b; VPBROADCASTD (BX), Y0; VMOVUPS Y0, 32(SP); LEAQ 32(SP), BX
 
 row_b:
 	VXORPS Y0, Y0, Y0
 
 one:
-	CMPQ      SI, $+8
-	JLT       one_end
-	VPMOVZXBD (CX), Y1
-	VMOVUPS   (DX), Y2
-	VMOVUPS   (BX), Y3
-	VPCMPEQD  Y0, Y1, Y1
-	VBLENDVPS Y1, Y3, Y2, Y3
-	VMOVUPS   Y3, (AX)
-	ADDQ      DI, DX
-	ADDQ      R8, BX
-	ADDQ      $+32, AX
-	ADDQ      $+8, CX
-	SUBQ      $+8, SI
-	JMP       one
+	CMPQ SI, $+8; JLT one_end; VPMOVZXBD (CX), Y1; VMOVUPS (DX), Y2; VMOVUPS (BX), Y3; VPCMPEQD Y0, Y1, Y1; VBLENDVPS Y1, Y3, Y2, Y3; VMOVUPS Y3, (AX)
+	ADDQ DI, DX; ADDQ R8, BX; ADDQ $+32, AX; ADDQ $+8, CX; SUBQ $+8, SI; JMP one
 
 one_end:
 	VZEROUPPER
@@ -563,31 +313,15 @@ TEXT ·intAddAVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ    BX, $+16
-	JLT     one_end
-	VMOVUPS (CX), Z0
-	VPADDD  (DX), Z0, Z0
-	VMOVUPS Z0, (AX)
-	ADDQ    SI, CX
-	ADDQ    DI, DX
-	ADDQ    $+64, AX
-	SUBQ    $+16, BX
-	JMP     one
+	CMPQ BX, $+16; JLT one_end; VMOVUPS (CX), Z0; VPADDD (DX), Z0, Z0; VMOVUPS Z0, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+64, AX
+	SUBQ $+16, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -602,31 +336,15 @@ TEXT ·intSubAVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ    BX, $+16
-	JLT     one_end
-	VMOVUPS (CX), Z0
-	VPSUBD  (DX), Z0, Z0
-	VMOVUPS Z0, (AX)
-	ADDQ    SI, CX
-	ADDQ    DI, DX
-	ADDQ    $+64, AX
-	SUBQ    $+16, BX
-	JMP     one
+	CMPQ BX, $+16; JLT one_end; VMOVUPS (CX), Z0; VPSUBD (DX), Z0, Z0; VMOVUPS Z0, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+64, AX
+	SUBQ $+16, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -641,31 +359,15 @@ TEXT ·intMulAVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ    BX, $+16
-	JLT     one_end
-	VMOVUPS (CX), Z0
-	VPMULLD (DX), Z0, Z0
-	VMOVUPS Z0, (AX)
-	ADDQ    SI, CX
-	ADDQ    DI, DX
-	ADDQ    $+64, AX
-	SUBQ    $+16, BX
-	JMP     one
+	CMPQ BX, $+16; JLT one_end; VMOVUPS (CX), Z0; VPMULLD (DX), Z0, Z0; VMOVUPS Z0, (AX); ADDQ SI, CX; ADDQ DI, DX; ADDQ $+64, AX
+	SUBQ $+16, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -680,32 +382,15 @@ TEXT ·compareEqualF32AVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ       BX, $+16
-	JLT        one_end
-	VMOVUPS    (CX), Z0
-	VCMPPS     $0x00, (DX), Z0, K1
-	VMOVDQU8.Z byteones<>+0(SB), K1, X0
-	VMOVDQU    X0, (AX)
-	ADDQ       SI, CX
-	ADDQ       DI, DX
-	ADDQ       $+16, AX
-	SUBQ       $+16, BX
-	JMP        one
+	CMPQ BX, $+16; JLT one_end; VMOVUPS (CX), Z0; VCMPPS $0x00, (DX), Z0, K1; VMOVDQU8.Z byteones<>+0(SB), K1, X0; VMOVDQU X0, (AX); ADDQ SI, CX; ADDQ DI, DX
+	ADDQ $+16, AX; SUBQ $+16, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -724,32 +409,15 @@ TEXT ·compareEqualI32AVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ       BX, $+16
-	JLT        one_end
-	VMOVUPS    (CX), Z0
-	VPCMPD     $0x00, (DX), Z0, K1
-	VMOVDQU8.Z byteones<>+0(SB), K1, X0
-	VMOVDQU    X0, (AX)
-	ADDQ       SI, CX
-	ADDQ       DI, DX
-	ADDQ       $+16, AX
-	SUBQ       $+16, BX
-	JMP        one
+	CMPQ BX, $+16; JLT one_end; VMOVUPS (CX), Z0; VPCMPD $0x00, (DX), Z0, K1; VMOVDQU8.Z byteones<>+0(SB), K1, X0; VMOVDQU X0, (AX); ADDQ SI, CX; ADDQ DI, DX
+	ADDQ $+16, AX; SUBQ $+16, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -764,32 +432,15 @@ TEXT ·compareEqualI64AVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTQ (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTQ (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTQ (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTQ (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ       BX, $+8
-	JLT        one_end
-	VMOVUPS    (CX), Z0
-	VPCMPQ     $0x00, (DX), Z0, K1
-	VMOVDQU8.Z byteones<>+0(SB), K1, X0
-	VMOVQ      X0, (AX)
-	ADDQ       SI, CX
-	ADDQ       DI, DX
-	ADDQ       $+8, AX
-	SUBQ       $+8, BX
-	JMP        one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Z0; VPCMPQ $0x00, (DX), Z0, K1; VMOVDQU8.Z byteones<>+0(SB), K1, X0; VMOVQ X0, (AX); ADDQ SI, CX; ADDQ DI, DX
+	ADDQ $+8, AX; SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -804,32 +455,15 @@ TEXT ·compareLessF32AVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ       BX, $+16
-	JLT        one_end
-	VMOVUPS    (CX), Z0
-	VCMPPS     $0x01, (DX), Z0, K1
-	VMOVDQU8.Z byteones<>+0(SB), K1, X0
-	VMOVDQU    X0, (AX)
-	ADDQ       SI, CX
-	ADDQ       DI, DX
-	ADDQ       $+16, AX
-	SUBQ       $+16, BX
-	JMP        one
+	CMPQ BX, $+16; JLT one_end; VMOVUPS (CX), Z0; VCMPPS $0x01, (DX), Z0, K1; VMOVDQU8.Z byteones<>+0(SB), K1, X0; VMOVDQU X0, (AX); ADDQ SI, CX; ADDQ DI, DX
+	ADDQ $+16, AX; SUBQ $+16, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -844,32 +478,15 @@ TEXT ·compareLessI32AVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ       BX, $+16
-	JLT        one_end
-	VMOVUPS    (CX), Z0
-	VPCMPD     $0x01, (DX), Z0, K1
-	VMOVDQU8.Z byteones<>+0(SB), K1, X0
-	VMOVDQU    X0, (AX)
-	ADDQ       SI, CX
-	ADDQ       DI, DX
-	ADDQ       $+16, AX
-	SUBQ       $+16, BX
-	JMP        one
+	CMPQ BX, $+16; JLT one_end; VMOVUPS (CX), Z0; VPCMPD $0x01, (DX), Z0, K1; VMOVDQU8.Z byteones<>+0(SB), K1, X0; VMOVDQU X0, (AX); ADDQ SI, CX; ADDQ DI, DX
+	ADDQ $+16, AX; SUBQ $+16, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -884,32 +501,15 @@ TEXT ·compareLessI64AVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTQ (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTQ (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTQ (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTQ (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ       BX, $+8
-	JLT        one_end
-	VMOVUPS    (CX), Z0
-	VPCMPQ     $0x01, (DX), Z0, K1
-	VMOVDQU8.Z byteones<>+0(SB), K1, X0
-	VMOVQ      X0, (AX)
-	ADDQ       SI, CX
-	ADDQ       DI, DX
-	ADDQ       $+8, AX
-	SUBQ       $+8, BX
-	JMP        one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Z0; VPCMPQ $0x01, (DX), Z0, K1; VMOVDQU8.Z byteones<>+0(SB), K1, X0; VMOVQ X0, (AX); ADDQ SI, CX; ADDQ DI, DX
+	ADDQ $+8, AX; SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -924,32 +524,15 @@ TEXT ·compareAtMostF32AVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ       BX, $+16
-	JLT        one_end
-	VMOVUPS    (CX), Z0
-	VCMPPS     $0x02, (DX), Z0, K1
-	VMOVDQU8.Z byteones<>+0(SB), K1, X0
-	VMOVDQU    X0, (AX)
-	ADDQ       SI, CX
-	ADDQ       DI, DX
-	ADDQ       $+16, AX
-	SUBQ       $+16, BX
-	JMP        one
+	CMPQ BX, $+16; JLT one_end; VMOVUPS (CX), Z0; VCMPPS $0x02, (DX), Z0, K1; VMOVDQU8.Z byteones<>+0(SB), K1, X0; VMOVDQU X0, (AX); ADDQ SI, CX; ADDQ DI, DX
+	ADDQ $+16, AX; SUBQ $+16, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -964,32 +547,15 @@ TEXT ·compareAtMostI32AVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTD (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTD (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTD (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ       BX, $+16
-	JLT        one_end
-	VMOVUPS    (CX), Z0
-	VPCMPD     $0x02, (DX), Z0, K1
-	VMOVDQU8.Z byteones<>+0(SB), K1, X0
-	VMOVDQU    X0, (AX)
-	ADDQ       SI, CX
-	ADDQ       DI, DX
-	ADDQ       $+16, AX
-	SUBQ       $+16, BX
-	JMP        one
+	CMPQ BX, $+16; JLT one_end; VMOVUPS (CX), Z0; VPCMPD $0x02, (DX), Z0, K1; VMOVDQU8.Z byteones<>+0(SB), K1, X0; VMOVDQU X0, (AX); ADDQ SI, CX; ADDQ DI, DX
+	ADDQ $+16, AX; SUBQ $+16, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -1004,32 +570,15 @@ TEXT ·compareAtMostI64AVX512(SB), NOSPLIT, $128-48
 	MOVQ         n+24(FP), BX
 	MOVQ         stepA+32(FP), SI
 	MOVQ         stepB+40(FP), DI
-	TESTQ        SI, SI
-	JNZ          row_a
-	VPBROADCASTQ (CX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), CX
+	TESTQ SI, SI; JNZ row_a; VPBROADCASTQ (CX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), CX
 
 row_a:
-	TESTQ        DI, DI
-	JNZ          row_b
-	VPBROADCASTQ (DX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), DX
+	TESTQ DI, DI; JNZ row_b; VPBROADCASTQ (DX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), DX
 
 row_b:
 one:
-	CMPQ       BX, $+8
-	JLT        one_end
-	VMOVUPS    (CX), Z0
-	VPCMPQ     $0x02, (DX), Z0, K1
-	VMOVDQU8.Z byteones<>+0(SB), K1, X0
-	VMOVQ      X0, (AX)
-	ADDQ       SI, CX
-	ADDQ       DI, DX
-	ADDQ       $+8, AX
-	SUBQ       $+8, BX
-	JMP        one
+	CMPQ BX, $+8; JLT one_end; VMOVUPS (CX), Z0; VPCMPQ $0x02, (DX), Z0, K1; VMOVDQU8.Z byteones<>+0(SB), K1, X0; VMOVQ X0, (AX); ADDQ SI, CX; ADDQ DI, DX
+	ADDQ $+8, AX; SUBQ $+8, BX; JMP one
 
 one_end:
 	VZEROUPPER
@@ -1045,37 +594,17 @@ TEXT ·chooseAVX512(SB), NOSPLIT, $128-56
 	MOVQ         n+32(FP), SI
 	MOVQ         stepA+40(FP), DI
 	MOVQ         stepB+48(FP), R8
-	TESTQ        DI, DI
-	JNZ          row_a
-	VPBROADCASTD (DX), Z0
-	VMOVUPS      Z0, (SP)
-	LEAQ         (SP), DX
+	TESTQ DI, DI; JNZ row_a; VPBROADCASTD (DX), Z0; VMOVUPS Z0, (SP); LEAQ (SP), DX
 
 row_a:
-	TESTQ        R8, R8
-	JNZ          row_b
-	VPBROADCASTD (BX), Z0
-	VMOVUPS      Z0, 64(SP)
-	LEAQ         64(SP), BX
+	TESTQ R8, R8; JNZ row_b; VPBROADCASTD (BX), Z0; VMOVUPS Z0, 64(SP); LEAQ 64(SP), BX
 
 row_b:
 	VPXORD Z1, Z1, Z1
 
 one:
-	CMPQ      SI, $+16
-	JLT       one_end
-	VPMOVZXBD (CX), Z0
-	VMOVUPS   (DX), Z1
-	VMOVUPS   (BX), Z2
-	VPTESTMD  Z0, Z0, K1
-	VBLENDMPS Z1, Z2, K1, Z2
-	VMOVUPS   Z2, (AX)
-	ADDQ      DI, DX
-	ADDQ      R8, BX
-	ADDQ      $+64, AX
-	ADDQ      $+16, CX
-	SUBQ      $+16, SI
-	JMP       one
+	CMPQ SI, $+16; JLT one_end; VPMOVZXBD (CX), Z0; VMOVUPS (DX), Z1; VMOVUPS (BX), Z2; VPTESTMD Z0, Z0, K1; VBLENDMPS Z1, Z2, K1, Z2; VMOVUPS Z2, (AX)
+	ADDQ DI, DX; ADDQ R8, BX; ADDQ $+64, AX; ADDQ $+16, CX; SUBQ $+16, SI; JMP one
 
 one_end:
 	VZEROUPPER
