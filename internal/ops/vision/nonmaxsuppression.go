@@ -1,7 +1,6 @@
 package vision
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -50,31 +49,104 @@ func (a box) overlap(b box) float32 {
 	return h * w / (areaA + areaB - h*w)
 }
 
-// suppress returns the indices of the kept boxes of one class, best first.
-func suppress(c *ops.Call, boxes []box, scores []float32, limit int64, iou, threshold float64) []int {
-	var order []int
-	w := kit.Watching(c)
+// ranking orders boxes by score: a key has the score's bits, so arranged that a higher score is a smaller number, above the
+// index of the box. NaN comes last; boxes of one score are in the order of their indices.
+func ranking(scores []float32, threshold float64, w *kit.Watch, keys []uint64) []uint64 {
+	keys = keys[:0]
 	for i, s := range scores {
 		w.Did(1)
-		if math.IsInf(threshold, -1) || float64(s) > threshold {
-			order = append(order, i)
+		if !math.IsInf(threshold, -1) && !(float64(s) > threshold) {
+			continue
 		}
+		bits := math.Float32bits(s + 0) // −0 is 0
+		switch {
+		case s != s:
+			bits = math.MaxUint32
+		case bits>>31 == 0:
+			bits = 1<<31 - 1 - bits
+		}
+		keys = append(keys, uint64(bits)<<32|uint64(i))
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		w.Did(1)
-		return cmp.Compare(scores[j], scores[i])
-	})
-	var kept []int
-	for _, i := range order {
-		w.Did(1 + len(kept))
-		if int64(len(kept)) >= limit {
+	w.Did(16 * len(keys))
+	slices.Sort(keys)
+	return keys
+}
+
+// columns divides the plane into vertical strips no narrower than any box, so that a box overlaps none but those
+// whose low corners are in its strip and the two beside it. Detectors that move boxes of each class to a place
+// of their own have many strips.
+type columns struct {
+	first, width float64
+	kept         [][]int // of each strip
+}
+
+// mostColumns bounds the strips.
+const mostColumns = 1024
+
+// newColumns divides the plane for boxes. Coordinates that are no numbers leave one strip, and so does a threshold below zero, above
+// which boxes are that do not meet.
+func newColumns(c *ops.Call, boxes []box, iou float64) *columns {
+	lo, hi, width := math.Inf(1), math.Inf(-1), 0.0
+	for i := range boxes {
+		x1, x2 := float64(boxes[i].x1), float64(boxes[i].x2)
+		lo, hi, width = min(lo, x1), max(hi, x1), max(width, x2-x1)
+	}
+	n := 1
+	if span := hi - lo; iou >= 0 && width > 0 && span/width >= 1 && !math.IsInf(span, 0) {
+		n = int(min(span/width, mostColumns-1)) + 1
+		width = max(width, span/float64(n)) * (1 + 1e-6)
+	}
+	return &columns{lo, width, kit.Make[[]int](c, n)}
+}
+
+// of is the strip of a box.
+func (s *columns) of(b *box) int {
+	if len(s.kept) == 1 {
+		return 0
+	}
+	return min(int((float64(b.x1)-s.first)/s.width), len(s.kept)-1)
+}
+
+// suppressor picks boxes of one image, class by class.
+type suppressor struct {
+	boxes []box
+	strip *columns
+	keys  []uint64
+	w     *kit.Watch
+	kept  []int
+}
+
+// suppress returns the indices of the kept boxes of one class, best first; they are valid up to the next call.
+func (s *suppressor) suppress(scores []float32, limit int64, iou, threshold float64) []int {
+	s.keys, s.kept = ranking(scores, threshold, s.w, s.keys), s.kept[:0]
+	for i := range s.strip.kept {
+		s.strip.kept[i] = s.strip.kept[i][:0]
+	}
+	for _, key := range s.keys {
+		if int64(len(s.kept)) >= limit {
 			break
 		}
-		if !slices.ContainsFunc(kept, func(k int) bool { return float64(boxes[i].overlap(boxes[k])) > iou }) {
-			kept = append(kept, i)
+		i := int(uint32(key))
+		if at := s.strip.of(&s.boxes[i]); !s.overlapsKept(i, at, iou) {
+			s.strip.kept[at] = append(s.strip.kept[at], i)
+			s.kept = append(s.kept, i)
 		}
 	}
-	return kept
+	return s.kept
+}
+
+// overlapsKept reports whether box i, of strip at, overlaps a kept one by more than iou.
+func (s *suppressor) overlapsKept(i, at int, iou float64) bool {
+	b := s.boxes[i]
+	for _, kept := range s.strip.kept[max(0, at-1):min(at+2, len(s.strip.kept))] {
+		s.w.Did(1 + len(kept))
+		for _, k := range kept {
+			if o := &s.boxes[k]; (iou < 0 || b.x1 < o.x2 && o.x1 < b.x2) && float64(b.overlap(*o)) > iou {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func evalNonMaxSuppression(c *ops.Call) {
@@ -87,15 +159,16 @@ func evalNonMaxSuppression(c *ops.Call) {
 	iou, threshold := kit.OptionalFloat(c, 3, 0), kit.OptionalFloat(c, 4, math.Inf(-1))
 	v, scores, n := kit.Elements[float32](c, b), kit.Elements[float32](c, s), b.Shape[1]
 	var rows []int64
-	boxes := kit.Make[box](c, n)
+	boxes, keys := kit.Make[box](c, n), kit.Make[uint64](c, n)
 	for i := range s.Shape[0] {
 		w := kit.Watching(c)
 		for k := range boxes {
 			w.Did(1)
 			boxes[k] = boxAt(v[(i*n+k)*4:], ops.Int(c.Node, "center_point_box") != 0)
 		}
+		pick := suppressor{boxes: boxes, strip: newColumns(c, boxes, iou), keys: keys, w: &w}
 		for class := range s.Shape[1] {
-			for _, k := range suppress(c, boxes, scores[(i*s.Shape[1]+class)*n:][:n], limit, iou, threshold) {
+			for _, k := range pick.suppress(scores[(i*s.Shape[1]+class)*n:][:n], limit, iou, threshold) {
 				rows = kit.Append(c, rows, int64(i), int64(class), int64(k))
 			}
 		}

@@ -87,6 +87,7 @@ const (
 	rowLayerNorm
 	rowRMSNorm
 	rowBatchNorm
+	rowBatchNormPixels // channels are neighbours
 )
 
 // rowJob applies a function to every row; it is a Task for chunks of rows.
@@ -175,6 +176,8 @@ func (j *rowJob) row(r int) {
 		pieces(j.done, j.cols, longRow, func(lo, hi int) {
 			j.t.MulAdd(machine.F32p(dst, lo), machine.F32p(src, lo), hi-lo, j.scale[c], j.shift[c])
 		})
+	case rowBatchNormPixels:
+		MulAdd(dst, src, j.scale, j.shift)
 	}
 }
 
@@ -238,7 +241,11 @@ func RMSNorm(done <-chan struct{}, dst, src, gamma []float32, rows, cols int, ep
 // BatchNorm is x·scale[c] + shift[c] over n × channels × spatial; in place
 // allowed.
 func BatchNorm(done <-chan struct{}, dst, src, scale, shift []float32, n, channels, spatial, threads int) {
-	j := newRowJob(done, rowBatchNorm, dst, src, n*channels, spatial)
+	op, rows, cols := rowBatchNorm, n*channels, spatial
+	if spatial == 1 && channels < longRow {
+		op, rows, cols = rowBatchNormPixels, n, channels
+	}
+	j := newRowJob(done, op, dst, src, rows, cols)
 	j.channels, j.scale, j.shift = channels, scale[:channels], shift[:channels]
 	j.start(threads)
 }
