@@ -1,17 +1,19 @@
 package cpu
 
 import (
+	"errors"
 	"math"
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
 
-// Pooling: float32 images through package convolve; volumes, other types and maxima
+// Pooling: float32 images and volumes through package convolve; other types and maxima
 // whose positions are wanted window by window.
 
 var poolOps = []entry{
@@ -37,14 +39,29 @@ func (p *prep) poolWindow() (window, bool) {
 
 // pool is a pooling of package convolve.
 type pool struct {
-	p           *convolve.Pool
+	p interface {
+		Run(done <-chan struct{}, x, y []float32, ws []byte, threads int) error
+		Workspace(threads int) int
+	}
 	ws, threads int
 }
 
-// newPool is the fast kernel for images, nil where it does not fit.
+// newPool is the fast kernel for images and volumes, nil where it does not fit.
 func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
-	if w.rank > 2 || !p.allF32() {
+	if !p.allF32() {
 		return nil, nil
+	}
+	if w.rank > 2 {
+		k, out, err := convolve.NewVolumePool(convolve.VolumeSpec{Kind: kind, Batch: p.in[0].shape[0], Channels: p.in[0].shape[1], In: w.in,
+			Kernel: w.kernel, Stride: w.stride, Dilation: w.dilation, PadBegin: w.begin, PadEnd: w.end, Ceil: w.ceil},
+			func(bytes int64) error { return p.table(tapLists, bytes) })
+		if refused := (*machine.SpecError)(nil); errors.As(err, &refused) || err == nil && out != w.out {
+			return nil, nil // more taps than can be listed
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &pool{k, p.workspace(k.Workspace(p.threads)), p.threads}, nil
 	}
 	s := convolve.PoolSpec{
 		Kind: kind, Batch: p.in[0].shape[0], Channels: p.in[0].shape[1],
@@ -71,7 +88,7 @@ func (k *pool) Run(c *ops.Call) error {
 
 // Choice says how it is computed.
 func (k *pool) Choice() backend.Choice {
-	return backend.Choice{Algorithm: "vectors over strips of the image", Reason: "float32 images"}
+	return backend.Choice{Algorithm: "vectors over strips of the image", Reason: "float32 images and volumes"}
 }
 
 func prepareMaxPool(p *prep) (ops.Kernel, error) {
@@ -225,7 +242,7 @@ func (k *maxPool[T]) tile(c *ops.Call, plane, _ int) {
 
 // Choice says how it is computed.
 func (k *maxPool[T]) Choice() backend.Choice {
-	return backend.Choice{Algorithm: "window by window", Reason: "a volume, positions or another type"}
+	return backend.Choice{Algorithm: "window by window", Reason: "positions or another type"}
 }
 
 func prepareAveragePool(p *prep) (ops.Kernel, error) {
@@ -281,7 +298,7 @@ func (k *averagePool[T]) tile(c *ops.Call, plane, _ int) {
 
 // Choice says how it is computed.
 func (k *averagePool[T]) Choice() backend.Choice {
-	return backend.Choice{Algorithm: "window by window", Reason: "a volume or another type"}
+	return backend.Choice{Algorithm: "window by window", Reason: "another type"}
 }
 
 func (k *averagePool[T]) window(x []T, o [3]int) (sum T, count int) {
