@@ -18,7 +18,7 @@ func init() {
 		"Trilu": triluGradient, "com.microsoft.Trilu": triluGradient,
 		"com.microsoft.Pad": moveGradient, "com.microsoft.GatherND": moveGradient, "com.microsoft.ExpandDims": viewGradient,
 		"CumSum": cumSumGradient, "ReduceProd": reduceProdGradient, "Einsum": einsumGradient, "com.microsoft.Inverse": inverseGradient,
-		"Mod": modGradient, "Shrink": shrinkGradient,
+		"Slice": sliceGradient, "Mod": modGradient, "Shrink": shrinkGradient,
 		"CastLike": func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 			return []*ssa.Value{g.cast(dy[0], n.In[0].Type.DType)}
 		},
@@ -55,6 +55,36 @@ func gatherGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		sum = g.transpose(sum, back...)
 	}
 	return []*ssa.Value{sum}
+}
+
+// sliceGradient pads the adjoint of a window of known place with zeros; of other slices positions tell where elements come from.
+func sliceGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	shape, ok := n.In[0].Type.Static()
+	out, okOut := n.Out[0].Type.Static()
+	starts, okStarts := ops.ConstInts(n, 1)
+	axes, okAxes := ops.ConstInts(n, 3)
+	steps, okSteps := ops.ConstInts(n, 4)
+	if n.Input(3) == nil {
+		axes, okAxes = axesFrom(0, len(starts)), true
+	}
+	okSteps = n.Input(4) == nil || okSteps && !slices.ContainsFunc(steps, func(s int64) bool { return s != 1 })
+	if !ok || !okOut || !okStarts || !okAxes || !okSteps || len(axes) != len(starts) || slices.Contains(out, 0) {
+		return moveGradient(g, n, dy)
+	}
+	pads := make([]int64, 2*len(shape))
+	for i, from := range starts {
+		axis, err := ops.NormAxis(axes[i], len(shape))
+		if err != nil {
+			g.fail(n, err)
+			return nil
+		}
+		size := int64(shape[axis])
+		if from < 0 {
+			from = max(from+size, 0)
+		}
+		pads[axis], pads[len(shape)+axis] = from, size-from-int64(out[axis])
+	}
+	return []*ssa.Value{g.op("Pad", dy[0], g.ints(pads...))}
 }
 
 // scatterNDGradient reads the adjoints of updates where they were written.

@@ -66,7 +66,7 @@ func matMulGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 // ofRows reports a product of rows, whatever their arrangement, with one matrix of known sizes: those of the matrix.
 func ofRows(a, b *ssa.Value) (matrix []int, ok bool) {
 	matrix, ok = b.Type.Static()
-	return matrix, ok && len(matrix) == 2 && a.Type.Rank() >= 2 && matrix[0] > 0 && matrix[1] > 0
+	return matrix, ok && len(matrix) == 2 && a.Type.Rank() >= 1 && matrix[0] > 0 && matrix[1] > 0
 }
 
 // rowsGradient sees a and d as matrices of as many rows as there are: the derivative by b is one product, without one for each matrix of

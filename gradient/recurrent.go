@@ -3,7 +3,9 @@ package gradient
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -24,13 +26,12 @@ func init() {
 type recurrence struct {
 	*builder           // of the body
 	n        *ssa.Node // the node
-	hidden   int64
 	acts     []string
-	h, c     *ssa.Value // states that enter a step
-	x        *ssa.Value // gates [B, G·H] of the input
-	r        *ssa.Value // R [G·H, H]
-	bias     *ssa.Value // Rb [1, G·H], where it is not part of x
-	peep     *ssa.Value // P [1, 3·H]
+	h, c     *ssa.Value   // states that enter a step
+	x        *ssa.Value   // gates [B, G·H] of the input
+	r        []*ssa.Value // Rᵀ [H, G·H], of a GRU that resets ahead of the product in two parts: z and r, then h
+	bias     []*ssa.Value // Rb [1, G·H], where it is not part of x, in as many parts
+	peep     *ssa.Value   // P [1, 3·H]
 }
 
 // cell writes a step: the next h and c.
@@ -96,7 +97,10 @@ func (g *builder) activationNames(n *ssa.Node, d, directions int, standard ...st
 // direction writes the Scan of one direction: final states, then the outputs of all steps.
 func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back bool, gates, states int, step cell) []*ssa.Value {
 	of := func(v *ssa.Value) *ssa.Value { // what belongs to the direction
-		return g.op("Squeeze", g.part(v, 0, int64(d), int64(d+1)), g.ints(0))
+		if directions > 1 {
+			v = g.part(v, 0, int64(d), int64(d+1))
+		}
+		return g.op("Squeeze", v, g.ints(0))
 	}
 	w, r := of(n.In[1]), of(n.In[2])
 	shape, ok := g.static(n, r)
@@ -107,18 +111,14 @@ func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back b
 	hidden, batch := shape[1], xs[1]
 	wide := int64(gates) * hidden
 	input := g.op("MatMul", x, g.transpose(w, 1, 0))
-	var inner *ssa.Value
+	rec := &recurrence{n: n, r: g.cellParts(n, g.transpose(r, 1, 0), hidden), acts: g.activationNames(n, d, directions, standardActivations[n.Op]...)}
 	if b := n.Input(3); b != nil {
 		halves := g.parts(g.reshape(of(b), 1, 2*wide), 1, 2)
 		input = g.op("Add", input, halves[0])
-		inner = halves[1]
-	}
-	captured := []*ssa.Value{r}
-	if inner != nil {
-		captured = append(captured, inner)
+		rec.bias = g.cellParts(n, halves[1], hidden)
 	}
 	if n.Op == "LSTM" && n.Input(7) != nil {
-		captured = append(captured, g.reshape(of(n.In[7]), 1, 3*hidden))
+		rec.peep = g.reshape(of(n.In[7]), 1, 3*hidden)
 	}
 	in := make([]*ssa.Value, states)
 	for i := range in {
@@ -130,9 +130,7 @@ func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back b
 			in[i] = g.op("Expand", g.number(x, 0), g.ints(batch, hidden))
 		}
 	}
-	body, rec := recurrentBody(g.ctx, n, in, input, captured, inner != nil)
-	rec.hidden = hidden
-	rec.acts = g.activationNames(n, d, directions, standardActivations[n.Op]...)
+	body, captured := rec.enter(g.ctx, in, input)
 	h, c := step(rec)
 	y := rec.op("Identity", h)
 	body.Results = []*ssa.Value{h, y}
@@ -140,39 +138,53 @@ func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back b
 		body.Results = []*ssa.Value{h, c, y}
 	}
 	g.failIn(n, rec.builder)
-	direction := []int64{0}
-	if back {
-		direction[0] = 1
-	}
-	m := g.add("Scan", append(append(in, input), captured...), states+1, ssa.IntAttr("num_scan_inputs", 1),
-		ssa.IntsAttr("scan_input_directions", direction...), ssa.IntsAttr("scan_output_directions", direction...))
+	order := opposite(!back)
+	m := g.add("Scan", slices.Concat(in, []*ssa.Value{input}, captured), states+1, ssa.IntAttr("num_scan_inputs", 1),
+		ssa.IntsAttr("scan_input_directions", order), ssa.IntsAttr("scan_output_directions", order))
 	m.Captures = len(captured)
 	m.AddBody("body", body)
 	g.infer(m)
 	return m.Out
 }
 
-// recurrentBody makes the body with its parameters.
-func recurrentBody(ctx context.Context, n *ssa.Node, states []*ssa.Value, input *ssa.Value, captured []*ssa.Value, biased bool) (*ssa.Graph, *recurrence) {
-	body := ssa.NewGraph(n.Op + " step")
-	rec := &recurrence{builder: newBuilder(ctx, body, nil), n: n}
-	rec.h = body.AddParam("h", states[0].Type)
+// cellParts cuts what belongs to gates as the products of a step take them.
+func (g *builder) cellParts(n *ssa.Node, v *ssa.Value, hidden int64) []*ssa.Value {
+	if n.Op != "GRU" || ops.Int(n, "linear_before_reset") != 0 {
+		return []*ssa.Value{v}
+	}
+	return g.node("Split", []*ssa.Value{v, g.ints(2*hidden, hidden)}, 2, ssa.IntAttr("axis", 1)).Out
+}
+
+// enter makes the body and exchanges what a step reads for parameters of it; it gives the values that the body captures.
+func (r *recurrence) enter(ctx context.Context, states []*ssa.Value, input *ssa.Value) (body *ssa.Graph, captured []*ssa.Value) {
+	body = ssa.NewGraph(r.n.Op + " step")
+	r.builder = newBuilder(ctx, body, nil)
+	r.h = body.AddParam("h", states[0].Type)
 	if len(states) == 2 {
-		rec.c = body.AddParam("c", states[1].Type)
+		r.c = body.AddParam("c", states[1].Type)
 	}
 	row := input.Type
 	row.Shape = row.Shape[1:]
-	rec.x = body.AddParam("x", row)
-	rec.r = body.AddParam("r", captured[0].Type)
-	rest := captured[1:]
-	if biased {
-		rec.bias = body.AddParam("b", rest[0].Type)
-		rest = rest[1:]
+	r.x = body.AddParam("x", row)
+	capture := func(name string, list []*ssa.Value) (params []*ssa.Value) {
+		for _, v := range list {
+			captured, params = append(captured, v), append(params, body.AddParam(name, v.Type))
+		}
+		return params
 	}
-	if len(rest) > 0 {
-		rec.peep = body.AddParam("p", rest[0].Type)
+	r.r, r.bias = capture("r", r.r), capture("b", r.bias)
+	if r.peep != nil {
+		r.peep = capture("p", []*ssa.Value{r.peep})[0]
 	}
-	return body, rec
+	return body, captured
+}
+
+// biased adds part i of the bias of the recurrence, if there is one.
+func (r *recurrence) biased(v *ssa.Value, i int) *ssa.Value {
+	if r.bias == nil {
+		return v
+	}
+	return r.add2(v, r.bias[i])
 }
 
 // isRefused reports that a recurrent node has a form without a derivative.
@@ -183,59 +195,52 @@ func isRefused(n *ssa.Node) bool {
 // standardActivations are those of nodes that name none.
 var standardActivations = map[string][]string{"RNN": {"Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "LSTM": {"Sigmoid", "Tanh", "Tanh"}}
 
-// rows are rows from·H up to to·H of R, transposed.
-func (r *recurrence) rows(from, to int64) *ssa.Value {
-	return r.transpose(r.part(r.r, 0, from*r.hidden, to*r.hidden), 1, 0)
-}
-
-// gate is columns of a gate in a row of gates.
-func (r *recurrence) gate(v *ssa.Value, i int64) *ssa.Value {
-	return r.part(v, 1, i*r.hidden, (i+1)*r.hidden)
-}
-
 func (r *recurrence) act(i int, v *ssa.Value) *ssa.Value { return r.op(r.acts[i], v) }
+
+// product is v·Rᵀ + Rb, of one part of both.
+func (r *recurrence) product(v *ssa.Value, i int) *ssa.Value {
+	return r.biased(r.op("MatMul", v, r.r[i]), i)
+}
 
 // rnnCell: h' = f(x + h·Rᵀ + b).
 func rnnCell(r *recurrence) (h, c *ssa.Value) {
-	return r.act(0, r.plus(r.x, r.op("MatMul", r.h, r.rows(0, 1)), r.bias)), nil
+	return r.act(0, r.add2(r.x, r.product(r.h, 0))), nil
 }
 
 // gruCell: h' = (1 - z)∘n + z∘h, as operator GRU says.
 func gruCell(r *recurrence) (h, c *ssa.Value) {
-	biasOf := func(i int64) *ssa.Value {
-		if r.bias == nil {
-			return nil
-		}
-		return r.gate(r.bias, i)
-	}
-	z := r.act(0, r.plus(r.gate(r.x, 0), r.op("MatMul", r.h, r.rows(0, 1)), biasOf(0)))
-	reset := r.act(0, r.plus(r.gate(r.x, 1), r.op("MatMul", r.h, r.rows(1, 2)), biasOf(1)))
+	x, linear := r.parts(r.x, 1, 3), len(r.r) == 1
+	of := r.parts(r.product(r.h, 0), 1, 2+kit.Btoi(linear))
+	z, reset := r.act(0, r.add2(x[0], of[0])), r.act(0, r.add2(x[1], of[1]))
 	var hidden *ssa.Value
-	if ops.Int(r.n, "linear_before_reset") != 0 {
-		hidden = r.mul(reset, r.plus(r.op("MatMul", r.h, r.rows(2, 3)), biasOf(2)))
+	if linear {
+		hidden = r.mul(reset, of[2])
 	} else {
-		hidden = r.plus(r.op("MatMul", r.mul(reset, r.h), r.rows(2, 3)), biasOf(2))
+		hidden = r.product(r.mul(reset, r.h), 1)
 	}
-	now := r.act(1, r.add2(r.gate(r.x, 2), hidden))
+	now := r.act(1, r.add2(x[2], hidden))
 	return r.add2(r.mul(r.oneMinus(z), now), r.mul(z, r.h)), nil
 }
 
 // lstmCell: c' = f∘c + i∘n, h' = o∘g(c'), as operator LSTM says.
 func lstmCell(r *recurrence) (h, c *ssa.Value) {
-	sum := r.plus(r.x, r.op("MatMul", r.h, r.rows(0, 4)), r.bias)
-	peeped := func(gate int64, peephole int64, c *ssa.Value) *ssa.Value {
-		v := r.gate(sum, gate)
-		if r.peep != nil {
-			v = r.add2(v, r.mul(r.gate(r.peep, peephole), c))
+	gates := r.parts(r.add2(r.x, r.product(r.h, 0)), 1, 4)
+	var peepholes []*ssa.Value
+	if r.peep != nil {
+		peepholes = r.parts(r.peep, 1, 3)
+	}
+	peeped := func(gate, peephole int, c *ssa.Value) *ssa.Value {
+		if peepholes == nil {
+			return gates[gate]
 		}
-		return v
+		return r.add2(gates[gate], r.mul(peepholes[peephole], c))
 	}
 	in := r.act(0, peeped(0, 0, r.c))
 	forget := r.oneMinus(in)
 	if ops.Int(r.n, "input_forget") == 0 {
 		forget = r.act(0, peeped(2, 2, r.c))
 	}
-	c = r.add2(r.mul(forget, r.c), r.mul(in, r.act(1, r.gate(sum, 3))))
+	c = r.add2(r.mul(forget, r.c), r.mul(in, r.act(1, gates[3])))
 	out := r.act(0, peeped(1, 1, c))
 	return r.mul(out, r.act(2, c)), c
 }
