@@ -233,6 +233,9 @@ func fitsInt32(c *Context, a, b *quantization, count int, bias *ssa.Constant) bo
 			most = max(most, math.Abs(k.Float(i)))
 		}
 	}
+	if float64(count)*math.MaxUint8*math.MaxUint8+most < 1<<31 { // whatever the elements are
+		return true
+	}
 	return float64(count)*a.span(c)*b.span(c)+most < 1<<31
 }
 

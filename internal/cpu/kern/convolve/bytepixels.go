@@ -145,19 +145,59 @@ func (b *bytePixels) packW(ctx context.Context, weights []byte) (*gemm.Packed, e
 		return b.depth.packW(ctx, weights)
 	}
 	c, nr := b.c, b.c.ints.Nr
-	n := c.s.Groups * b.panels
-	if err := machine.AskPacked(ctx, 4*(n*b.k*nr+c.s.OutC)); err != nil {
+	n, size := c.s.Groups*b.panels, b.k*nr
+	threads, perWorker := gemm.PackThreads(4*n*size), nr*c.taps
+	if err := machine.AskPacked(ctx, 4*(n*size+c.s.OutC+threads*perWorker)); err != nil {
 		return nil, err
 	}
-	out := &gemm.Packed{Order: c.WeightLayout(), Words: make([]uint32, n*b.k*nr), Sums: make([]int32, c.s.OutC)}
-	err := gemm.InPieces(ctx, n, gemm.PackThreads(4*len(out.Words)), func(i, _ int) {
+	out := &gemm.Packed{Order: c.WeightLayout(), Words: make([]uint32, n*size), Sums: make([]int32, c.s.OutC)}
+	tmp := make([]uint32, threads*perWorker)
+	err := gemm.InPieces(ctx, n, threads, func(i, worker int) {
 		first := i % b.panels * nr
-		for j := range min(nr, c.ocg-first) {
-			oc := i/b.panels*c.ocg + first + j
-			out.Sums[oc] = c.packRow(out.Words[i*b.k*nr+j:], weights[oc*c.icg*c.taps:], 0, b.k, nr)
-		}
+		oc, rows := i/b.panels*c.ocg+first, min(nr, c.ocg-first)
+		panel := out.Words[i*size:][:size]
+		b.packPanel(panel, weights[oc*c.icg*c.taps:], rows, tmp[worker*perWorker:][:perWorker])
+		c.ints.AddColumns(c.kind, &out.Sums[oc], machine.Ptr(panel, 0), b.k, rows)
 	})
 	return out, err
+}
+
+// packPanel packs the weights of some output channels: a word of all taps of a channel at a time, transposed so that
+// channels are neighbours.
+func (b *bytePixels) packPanel(panel []uint32, weights []byte, rows int, tmp []uint32) {
+	c, t, nr := b.c, b.c.ints, b.c.ints.Nr
+	if c.taps == 1 {
+		c.w.PackRows(t, panel, weights, rows, c.icg, c.icg, nr, nil)
+		return
+	}
+	flip := uint32(0)
+	if c.w.Flip {
+		flip = 0x80808080
+	}
+	for w := range b.words {
+		for j := range rows {
+			row, src := tmp[j*c.taps:][:c.taps], weights[(j*c.icg+4*w)*c.taps:]
+			if n := c.icg - 4*w; n < 4 {
+				packRest(row, src, n, c.w)
+			} else {
+				t.Ints.QuadRow(&row[0], &src[0], c.taps, c.taps, flip)
+			}
+		}
+		for j := 0; j < rows; j += t.Tw {
+			t.Transpose((*float32)(machine.Ptr(panel, w*nr+j)), (*float32)(machine.Ptr(tmp, j*c.taps)), c.taps, 4*b.words*nr, 4*c.taps, min(t.Tw, rows-j))
+		}
+	}
+}
+
+// packRest packs the word of all taps of a channel that has fewer than four input channels left.
+func packRest(row []uint32, weights []byte, channels int, side gemm.IntSide) {
+	for tap := range row {
+		var word [4]byte
+		for i := range channels {
+			word[i] = weights[i*len(row)+tap]
+		}
+		row[tap] = side.Word(word, channels)
+	}
 }
 
 // tasks is how many a product has: for each image and group, ranges of panels of chunks.

@@ -83,9 +83,9 @@ func (s IntSide) Word(b [4]byte, n int) uint32 {
 	return w
 }
 
-// packRows packs rows of k consecutive bytes: dst[w·ld + i] is word w of row i.
+// PackRows packs rows of k consecutive bytes: dst[w·ld + i] is word w of row i.
 // Rows are ld32 words apart in dst per word; src rows stride bytes apart.
-func (s IntSide) packRows(t *simd.Table, dst []uint32, src []byte, rows, k, stride, ld int, tmp []byte) {
+func (s IntSide) PackRows(t *simd.Table, dst []uint32, src []byte, rows, k, stride, ld int, tmp []byte) {
 	g := s.Kind.Group()
 	whole := k / g
 	if s.Kind == simd.IntPairs {

@@ -211,7 +211,7 @@ func (g *IntGemm) packBlock(panel []uint32, sums []int32, b []byte, q, kb int, t
 	col, k0 := q*nr, w0*grp
 	cols, kc := min(nr, g.s.N-col), min(wc*grp, g.s.K-k0)
 	if g.s.TransB {
-		g.b.packRows(g.t, panel, b[col*g.s.LDB+k0:], cols, kc, g.s.LDB, nr, tmp)
+		g.b.PackRows(g.t, panel, b[col*g.s.LDB+k0:], cols, kc, g.s.LDB, nr, tmp)
 	} else {
 		g.b.packCols(panel, b[k0*g.s.LDB+col:], cols, kc, g.s.LDB, nr)
 	}

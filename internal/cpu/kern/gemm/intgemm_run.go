@@ -155,7 +155,7 @@ func (r *intRun) packRows(m, p0, p1 int, tmp []byte) {
 		for kb := range g.k.P {
 			w0, wc := g.k.Part(kb)
 			kc := min(wc*grp, g.s.K-w0*grp)
-			g.a.packRows(g.t, dst[w0*g.s.M+row*wc:][:wc*h], src[row*g.s.LDA+w0*grp:], h, kc, g.s.LDA, h, tmp)
+			g.a.PackRows(g.t, dst[w0*g.s.M+row*wc:][:wc*h], src[row*g.s.LDA+w0*grp:], h, kc, g.s.LDA, h, tmp)
 		}
 		if !r.hasZB {
 			continue
