@@ -175,12 +175,27 @@ func MoveBlock(c *ops.Call, dst, src *ndarray.Array, b Block) {
 	}
 	w.eachRun(func(_ int, at []int) {
 		d, s := b.Dst+at[0], b.Src+at[1]
+		if n == 1 && dst.DType.Size() == 1 && dst.DType != ndarray.String {
+			for from, to := range Pieces(c, runs) {
+				spreadBytes(dst.Data, src.Data, d+from*w.step[0], s+from*w.step[1], to-from, w.step)
+			}
+			return
+		}
 		for range runs {
 			CopyElems(&watch, dst, d, src, s, n)
 			d += w.step[0]
 			s += w.step[1]
 		}
 	})
+}
+
+// spreadBytes copies n bytes, from s on to where d is, that lie steps apart in the two slices.
+func spreadBytes(dst, src []byte, d, s, n int, step []int) {
+	to, from := step[0], step[1]
+	for ; n > 0; n-- {
+		dst[d] = src[s]
+		d, s = d+to, s+from
+	}
 }
 
 // MoveMapped sets dst[i0, i1, …] = src[maps[0][i0], maps[1][i1], …].

@@ -1,7 +1,10 @@
 package movement
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -60,5 +63,23 @@ func evalTranspose(c *ops.Call) {
 		shape[i], from[i] = a.Shape[p], strides[p]
 	}
 	out := kit.Result(c, 0, a.DType, shape...)
-	kit.MoveBlock(c, out, a, kit.Block{Shape: shape, Dstr: ops.Strides(shape), Sstr: from})
+	b := kit.Block{Shape: shape, Dstr: ops.Strides(shape), Sstr: from}
+	if last := len(shape) - 1; last >= 0 && from[last] != 1 {
+		moveStrips(c, out, a, b, shape[last])
+		return
+	}
+	kit.MoveBlock(c, out, a, b)
+}
+
+// stripLen is how many elements of rows are moved before the next row, so that the cache lines read are read whole.
+const stripLen = 64
+
+// moveStrips moves a block whose rows, of n elements, lie across those of the source.
+func moveStrips(c *ops.Call, out, a *ndarray.Array, b kit.Block, n int) {
+	last := len(b.Shape) - 1
+	b.Shape = slices.Clone(b.Shape)
+	for at := 0; at < n; at += stripLen {
+		b.Shape[last], b.Dst, b.Src = min(stripLen, n-at), at, at*b.Sstr[last]
+		kit.MoveBlock(c, out, a, b)
+	}
 }
