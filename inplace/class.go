@@ -1,6 +1,10 @@
 package inplace
 
-import "github.com/berth-onnx/berth/liveness"
+import (
+	"sort"
+
+	"github.com/berth-onnx/berth/liveness"
+)
 
 // Classes. Blocks whose slots are tied to each other are one class, planned as one
 // buffer. Two classes may become one although both are live at some point, as long as
@@ -21,6 +25,8 @@ type Class struct {
 
 	life life
 	held []content // what may lie here, and when
+	// inTurn is how many of held, from the first on, begin and end in order of time.
+	inTurn int
 }
 
 // content is a value and when bytes [at, at+n) of the class hold it for a reader. A
@@ -59,13 +65,51 @@ func (c *Class) absorb(o *Class, shift int64, life life) (swapped bool) {
 	c.life = life
 	if len(o.held) > len(c.held) {
 		shiftAll(o.held, shift)
-		c.held = append(o.held, c.held...)
+		c.held, c.inTurn = append(o.held, c.held...), o.inTurn
+		c.countInTurn()
 		return true
 	}
 	from := len(c.held)
 	c.held = append(c.held, o.held...)
 	shiftAll(c.held[from:], shift)
+	c.countInTurn()
 	return false
+}
+
+// countInTurn counts contents that follow those in turn.
+func (c *Class) countInTurn() {
+	for n := c.inTurn; n < len(c.held); n++ {
+		if p := c.held[n].life.points; len(p) == 0 || n > 0 && !inOrder(c.held[n-1].life.points, p) {
+			return
+		}
+		c.inTurn = n + 1
+	}
+}
+
+// inOrder reports that neither the first nor the last point of q is before that of p.
+func inOrder(p, q liveness.Set) bool {
+	return p[0].Lo <= q[0].Lo && p[len(p)-1].Hi <= q[len(q)-1].Hi
+}
+
+// fewContents are looked at one by one.
+const fewContents = 16
+
+// around returns which of the contents in turn may be needed at once with a live range: first up to end.
+func (c *Class) around(l life) (first, end int) {
+	if c.inTurn <= fewContents || len(l.points) == 0 {
+		return 0, c.inTurn
+	}
+	lo, hi := l.points[0].Lo, l.points[len(l.points)-1].Hi
+	first = sort.Search(c.inTurn, func(i int) bool { p := c.held[i].life.points; return p[len(p)-1].Hi > lo })
+	return first, first + sort.Search(c.inTurn-first, func(i int) bool { return c.held[first+i].life.points[0].Lo >= hi })
+}
+
+// skip returns the content to look at in place of content i: those in turn from end on are not.
+func (c *Class) skip(i, end int) int {
+	if i == end {
+		return c.inTurn
+	}
+	return i
 }
 
 func shiftAll(held []content, by int64) {
@@ -83,20 +127,30 @@ func (f *Folding) clash(x, y *Class, shift int64, except liveness.Set) bool {
 	if !f.times.meet(x.life, y.life, except) {
 		return false
 	}
-	for i := range x.held {
+	first, end := x.around(y.life)
+	for i := x.skip(first, end); i < len(x.held); i = x.skip(i+1, end) {
 		a := &x.held[i]
 		if a.at >= shift+y.Bytes || a.at+a.n <= shift || !f.times.meet(a.life, y.life, except) {
 			continue
 		}
-		for j := range y.held {
-			b := &y.held[j]
-			at := b.at + shift
-			if at >= a.at+a.n || a.at >= at+b.n || f.same.agree(a.value, a.at, b.value, at) || f.times.exclusive(a.block, b.block) {
-				continue
-			}
-			if f.times.meet(a.life, b.life, except) {
-				return true
-			}
+		if f.clashWith(a, y, shift, except) {
+			return true
+		}
+	}
+	return false
+}
+
+// clashWith reports whether a content of another class and one of y, whose origin lies shift bytes after the other's, would.
+func (f *Folding) clashWith(a *content, y *Class, shift int64, except liveness.Set) bool {
+	first, end := y.around(a.life)
+	for i := y.skip(first, end); i < len(y.held); i = y.skip(i+1, end) {
+		b := &y.held[i]
+		at := b.at + shift
+		if at >= a.at+a.n || a.at >= at+b.n || f.same.agree(a.value, a.at, b.value, at) || f.times.exclusive(a.block, b.block) {
+			continue
+		}
+		if f.times.meet(a.life, b.life, except) {
+			return true
 		}
 	}
 	return false

@@ -61,7 +61,8 @@ type undo struct {
 	into, from   int       // classes; from was emptied
 	vars         int       // how many into had
 	held         []content // and what lay in it
-	swapped      bool      // the contents of both lie where those of from were
+	inTurn       int
+	swapped      bool // the contents of both lie where those of from were
 	bytes        int64
 	life         life
 	moved, shift int64 // into was moved by moved, from by shift
@@ -202,7 +203,7 @@ func (f *Folding) origins(a, b int, by int64) (older, other int, shift int64) {
 // join makes one class of two and notes how to part them.
 func (f *Folding) join(into, from int, shift int64) {
 	x, y := &f.Classes[into], &f.Classes[from]
-	u := undo{into: into, from: from, vars: len(x.Vars), held: x.held, bytes: x.Bytes, life: x.life, was: *y, window: -1}
+	u := undo{into: into, from: from, vars: len(x.Vars), held: x.held, inTurn: x.inTurn, bytes: x.Bytes, life: x.life, was: *y, window: -1}
 	alike := shift == 0 && x.size() == y.size()
 	if alike { // where both live, one of them is held less
 		f.load.takeBoth(x, y)
@@ -244,7 +245,7 @@ func (f *Folding) rewind(mark int) {
 		x, y := &f.Classes[u.into], &f.Classes[u.from]
 		f.load.put(x, -1)
 		*y = u.was
-		x.Vars, x.held = x.Vars[:u.vars], u.held
+		x.Vars, x.held, x.inTurn = x.Vars[:u.vars], u.held, u.inTurn
 		if u.swapped {
 			shiftAll(y.held, -u.shift)
 		}

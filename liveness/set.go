@@ -73,6 +73,12 @@ func (s Set) EachShared(t Set, f func(Range)) {
 
 // Meets reports whether some point is in both sets and not in except.
 func (s Set) Meets(t, except Set) bool {
+	if len(s) > fewRuns && len(t) > 0 {
+		s = s.after(t[0].Lo)
+	}
+	if len(t) > fewRuns && len(s) > 0 {
+		t = t.after(s[0].Lo)
+	}
 	for len(s) > 0 && len(t) > 0 {
 		if lo, hi := max(s[0].Lo, t[0].Lo), min(s[0].Hi, t[0].Hi); lo < hi && !except.covers(lo, hi) {
 			return true
@@ -84,6 +90,15 @@ func (s Set) Meets(t, except Set) bool {
 		}
 	}
 	return false
+}
+
+// fewRuns are looked at one by one.
+const fewRuns = 16
+
+// after returns the runs that end after point p.
+func (s Set) after(p int) Set {
+	i, _ := slices.BinarySearchFunc(s, p+1, func(r Range, hi int) int { return r.Hi - hi })
+	return s[i:]
 }
 
 // covers reports whether all points of a run are in the set.

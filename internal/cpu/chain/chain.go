@@ -169,8 +169,11 @@ type maker struct {
 // Make makes the longest chain that begins with instruction i, and says how many instructions it computes: 0 where none pays.
 func Make(b *Block, i int) (c *Chain, n int) {
 	t := simd.Active()
+	if round := t.ChainElems(); round == 0 || b.Rows*b.Cols < round { // before the walk to the end, which callers repeat at each instruction
+		return nil, 0
+	}
 	end, count := end(b.Program, i)
-	if count < 2 || t.ChainElems() == 0 {
+	if count < 2 {
 		return nil, 0
 	}
 	c = &Chain{t: t, rows: 1, cols: b.Rows * b.Cols}
