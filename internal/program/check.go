@@ -340,10 +340,30 @@ func (r *replay) join(in *Instr) error {
 	return nil
 }
 
+// pairs are operands and the results that may be written over them, looked up where they are many.
+type pairs struct {
+	list  []ops.Pair
+	known map[ops.Pair]bool
+}
+
+func (p *pairs) has(pair ops.Pair) bool {
+	const few = 16
+	if len(p.list) <= few {
+		return slices.Contains(p.list, pair)
+	}
+	if p.known == nil {
+		p.known = make(map[ops.Pair]bool, len(p.list))
+		for _, q := range p.list {
+			p.known[q] = true
+		}
+	}
+	return p.known[pair]
+}
+
 // disjoint checks that an instruction's results, workspace and operands do not
 // overlap where they must not.
 func (r *replay) disjoint(in *Instr) error {
-	pairs := ops.InPlacePairs(in.Node)
+	alike, smaller := pairs{list: ops.InPlacePairs(in.Node)}, pairs{}
 	for k, o := range in.Out {
 		if o < 0 || !r.loc[o].arena {
 			continue
@@ -364,12 +384,14 @@ func (r *replay) disjoint(in *Instr) error {
 			if a < 0 || !r.overlap(a, lo, hi) || r.madeThere(in, i, lo) {
 				continue
 			}
-			may := pairs
+			may := &alike
 			if r.p.Slots[a].Bytes > r.p.Slots[o].Bytes {
-				may = ops.SmallerPairs(in.Node)
+				if may = &smaller; may.list == nil {
+					may.list = ops.SmallerPairs(in.Node)
+				}
 			}
 			fits := r.loc[a] == arenaAt(lo) && r.p.Slots[a].Bytes >= r.p.Slots[o].Bytes
-			if !fits || !slices.Contains(may, ops.Pair{In: i, Out: k}) {
+			if !fits || !may.has(ops.Pair{In: i, Out: k}) {
 				return r.fail(in.Node, o, "is written over operand %d while that is read", i)
 			}
 		}
