@@ -62,6 +62,7 @@ type benchFlags struct {
 	backend string
 	compare string
 	python  string
+	errors  bool
 }
 
 func (a *app) benchCmd() *cobra.Command {
@@ -74,6 +75,8 @@ func (a *app) benchCmd() *cobra.Command {
 			"can reach; cuda-sim runs once and counts instead, with the least times that the limits of two GPUs allow.\n"+
 			"--compare ort runs the same in ONNX Runtime in a Python process (--python) and needs numpy and onnxruntime there;\n"+
 			"ratios are berth's by the other's, and nodes that compute the same are in one row. README.md lists the fields of --json.\n"+
+			"--errors runs the model once in float64 on reference kernels, a second for 10⁹ operations, and lists how far each output is\n"+
+			"from that in berth and there: the largest difference and the root of the mean square, by the output's largest magnitude.\n"+
 			"--tape-machine also makes the model one of Gorgonia's expression graphs and times passes in Gorgonia's\n"+
 			"tapeMachine and in the planned machine, each alone; live is what a machine keeps reachable on the heap\n"+
 			"beyond inputs and weights, at most.",
@@ -83,6 +86,7 @@ func (a *app) benchCmd() *cobra.Command {
 	c.Flags().BoolVar(&f.profile, "profile", false, "add time per operator and per node, with each node's algorithm and how near it comes to what the machine reaches")
 	c.Flags().StringVar(&f.compare, "compare", "", "ort: run the same in ONNX Runtime, in turns, and set the times of nodes side by side")
 	c.Flags().StringVar(&f.python, "python", "", "with --compare ort: a Python with numpy and onnxruntime (default python3)")
+	c.Flags().BoolVar(&f.errors, "errors", false, "with --compare ort: how far the outputs of both are from those of the model in float64, on reference kernels")
 	c.Flags().BoolVar(&f.tape, "tape-machine", false, "add passes in Gorgonia's tapeMachine and in the planned machine")
 	a.backendFlags(c, &f.backend)
 	a.dataFlag(c)

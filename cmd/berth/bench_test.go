@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/onnxruntime"
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 var benchFields = []string{"model", "threads", "runs", "median_ns", "min_ns", "p99_ns", "load_ns", "compile_ns", "arena_bytes",
@@ -260,6 +263,26 @@ func TestCompareAnswers(t *testing.T) {
 	assert.Equal(t, 1, alone)
 }
 
+// TestCompareErrors: both outputs are measured by those in float64, relative to the largest magnitude there.
+func TestCompareErrors(t *testing.T) {
+	x := ndarray.Must(ndarray.Float32, 2)
+	x.SetFloat(0, 1)
+	x.SetFloat(1, 2)
+	theirs := npyFile(t, []int{2}, -1, -2.5)
+	times := `{"ns": [3000], "peak_rss_bytes": 5000}`
+	python := fakePython(t, `{"version": "1.99.0"}`, `{"load_ns": 700, "start_rss_bytes": 1000}`, times, times, times, times, times,
+		fmt.Sprintf(`{"files": {"y": %q}}`, theirs), `{"graph": "", "nodes": []}`)
+	m := object(t, ok(t, "bench", saved(t, `in %x: float32[2] %y = Neg(%x) out %y`), "--data", dataSet(t, x), "--json", "--seconds", "0.01", "--compare", "ort", "--errors", "--python", python))
+	rows := m["compare"].(map[string]any)["errors"].([]any)
+	require.Len(t, rows, 1)
+	row := rows[0].(map[string]any)
+	hasFields(t, row, "output", "scale", "berth_max", "berth_rms", "max", "rms", "ratio_max", "ratio_rms")
+	for field, want := range map[string]float64{"scale": 2, "berth_max": 0, "berth_rms": 0, "max": 0.25, "rms": math.Sqrt(0.125) / 2, "ratio_max": 0} {
+		assert.InDelta(t, want, row[field], 1e-12, field)
+	}
+	fails(t, exitUsage, []string{"--errors has no effect on bench without --compare ort"}, "bench", "builtin:residual", "--errors")
+}
+
 // TestCompareONNXRuntime compares with the runtime itself, where there is one.
 func TestCompareONNXRuntime(t *testing.T) {
 	python := cmp.Or(os.Getenv("BERTH_PYTHON"), "python3")
@@ -281,5 +304,7 @@ func TestCompareONNXRuntime(t *testing.T) {
 		assert.Greater(t, c["matched_ns"], 0.5*c["nodes_ns"].(float64), "%s: most of the time is in nodes that correspond", model)
 		assert.Greater(t, c["berth_matched_ns"], 0.5*c["berth_nodes_ns"].(float64), model)
 	}
-	assert.Contains(t, ok(t, "bench", "builtin:residual", "--seconds", "0.05", "--compare", "ort", "--python", python), "matched nodes")
+	text := ok(t, "bench", "builtin:residual", "--seconds", "0.05", "--compare", "ort", "--errors", "--python", python)
+	assert.Contains(t, text, "matched nodes")
+	assert.Contains(t, text, "distance from float64")
 }

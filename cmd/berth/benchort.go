@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -46,6 +47,21 @@ type compareJSON struct {
 	OurMatched   int64        `json:"berth_matched_ns"`
 	TheirMatched int64        `json:"matched_ns"`
 	Rows         []compareRow `json:"rows"`
+
+	Errors []errorRow `json:"errors,omitempty"` // with --errors, by output
+}
+
+// errorRow is how far an output of both is from that of the model in float64, relative to the largest magnitude there. Ratios are 0
+// where the other's distance is.
+type errorRow struct {
+	Output   string `json:"output"`
+	Scale    number `json:"scale"`
+	Ours     number `json:"berth_max"`
+	OurRMS   number `json:"berth_rms"`
+	Theirs   number `json:"max"`
+	TheirRMS number `json:"rms"`
+	Ratio    number `json:"ratio_max"`
+	RatioRMS number `json:"ratio_rms"`
 }
 
 // compareRow is what nodes of both sides compute together; one of the lists is empty where nothing corresponds.
@@ -63,6 +79,7 @@ type rival struct {
 	p      *onnxruntime.Process
 	dir    string
 	remove func() // the folder
+	errors bool   // outputs are compared with float64
 }
 
 func (r *rival) Close() {
@@ -86,7 +103,7 @@ func (a *app) startRival(ctx context.Context, f benchFlags) (*rival, error) {
 		p.Close()
 		return nil, err
 	}
-	return &rival{p, dir, remove}, nil
+	return &rival{p, dir, remove, f.errors}, nil
 }
 
 // checkCompare refuses flags that make no sense.
@@ -144,7 +161,91 @@ func (a *app) compareWith(ctx context.Context, r *rival, x subject, seconds floa
 	c.TheirLoad, c.OurRSS, c.TheirRSS = opened.LoadNanos, res.grownRSS, peak-opened.StartRSS
 	c.Ratio, c.LoadRatio, c.RSSRatio = quotient(c.Ours, c.Theirs), quotient(res.LoadNanos, c.TheirLoad), quotient(c.OurRSS, c.TheirRSS)
 	res.Compare = c
+	if r.errors {
+		if c.Errors, err = a.compareErrors(ctx, r, x); err != nil {
+			return err
+		}
+	}
 	return a.compareNodes(ctx, r, x, res)
+}
+
+// compareErrors runs both once more, and the model in float64 on reference kernels as the file has it, and measures outputs of floats.
+func (a *app) compareErrors(ctx context.Context, r *rival, x subject) (rows []errorRow, err error) {
+	files, err := r.p.Outputs()
+	if err != nil {
+		return nil, err
+	}
+	ours, err := x.sess.Run(ctx, x.args)
+	if err != nil {
+		return nil, err
+	}
+	exact, err := a.inFloat64(ctx, x)
+	if err != nil {
+		return nil, fmt.Errorf("the model in float64: %w", err)
+	}
+	for i, o := range x.m.Outputs() {
+		our, is := ours[i].(*ndarray.Array)
+		if !is || !our.DType.IsFloat() || files[o.Name] == "" {
+			continue
+		}
+		their, err := readNumPy(ctx, files[o.Name])
+		if err != nil {
+			return nil, err
+		}
+		row, err := errorsOf(o.Name, our, their, tensors(exact)[o.Name])
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// inFloat64 gives the outputs of the model with every float a float64.
+func (a *app) inFloat64(ctx context.Context, x subject) (map[string]ndarray.Value, error) {
+	w := widening{a.memory, ndarray.Float64, 0}
+	in := map[string]ndarray.Value{}
+	for i, v := range x.args {
+		if v != nil {
+			in[x.m.Inputs()[i].Name] = v
+		}
+	}
+	in, err := w.all(in)
+	if err != nil {
+		return nil, err
+	}
+	wide := w.model(x.m)
+	defer wide.Close()
+	return wide.RunValues(ctx, in, append(a.limits(), berth.WithoutPasses(), berth.WithBackend("reference"))...)
+}
+
+func readNumPy(ctx context.Context, path string) (*ndarray.Array, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return npy.Read(ctx, f, s.Size(), nil)
+}
+
+func errorsOf(name string, our, their, exact *ndarray.Array) (row errorRow, err error) {
+	o, ok1 := distanceOf(our, exact, exact)
+	t, ok2 := distanceOf(their, exact, exact)
+	if !ok1 || !ok2 {
+		return row, fmt.Errorf("output %q has another shape or type in ONNX Runtime or in float64", name)
+	}
+	s := scaleOf(exact)
+	by := func(x, y float64) number {
+		if y == 0 {
+			return 0
+		}
+		return number(x / y)
+	}
+	return errorRow{name, number(s), by(o.largest, s), by(o.mean, s), by(t.largest, s), by(t.mean, s), by(o.largest, t.largest), by(o.mean, t.mean)}, nil
 }
 
 func quotient(a, b int64) float64 {
@@ -271,6 +372,7 @@ func (a *app) printCompare(r benchJSON) {
 	t.AppendRow([]any{"all nodes", durationText(c.OurNodes), durationText(c.TheirNodes), ratio(quotient(c.OurNodes, c.TheirNodes))})
 	t.AppendRow([]any{"matched nodes", durationText(c.OurMatched), durationText(c.TheirMatched), ratio(quotient(c.OurMatched, c.TheirMatched))})
 	t.Render()
+	a.printErrors(c)
 	a.printf("\n")
 	const most, width = 30, 38
 	const line = "%10s %10s %6s  %-38s  %s\n"
@@ -285,6 +387,23 @@ func (a *app) printCompare(r benchJSON) {
 	if n := len(c.Rows) - most; n > 0 {
 		a.printf("and %d rows more (--json has all)\n", n)
 	}
+}
+
+func (a *app) printErrors(c *compareJSON) {
+	if len(c.Errors) == 0 {
+		return
+	}
+	a.printf("\n")
+	t := newTable(a.out, "distance from float64", "berth, most", "root of mean square", "ort, most", "root of mean square", "ratio, most", "of means")
+	alignRight(t, 2, 3, 4, 5, 6, 7)
+	for _, e := range c.Errors {
+		row := []any{shortened(plain(e.Output), 30)}
+		for _, x := range []number{e.Ours, e.OurRMS, e.Theirs, e.TheirRMS} {
+			row = append(row, fmt.Sprintf("%.2e", float64(x)))
+		}
+		t.AppendRow(append(row, fmt.Sprintf("%.2f", float64(e.Ratio)), fmt.Sprintf("%.2f", float64(e.RatioRMS))))
+	}
+	t.Render()
 }
 
 func timeOrDash(nanos int64, nodes []string) string {

@@ -356,20 +356,7 @@ func (v *verification) unmeasured(got, want, yardstick *ndarray.Array) bool {
 
 // widened is a model with the wider type in the place of its least precise one, its constants nudged in one of several ways, or not at all (0).
 func (v *verification) widened(m *berth.Model, nudge int) *berth.Model {
-	g := m.Graph()
-	w := v.widening(nudge)
-	g.Walk(func(b *ssa.Graph) {
-		for _, x := range b.Values() {
-			x.Type = w.typ(x.Type)
-			x.Const = w.constant(x.Const)
-		}
-		for _, n := range b.Nodes {
-			for i := range n.Attrs {
-				w.attr(&n.Attrs[i])
-			}
-		}
-	})
-	return berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputNames(m)})
+	return v.widening(nudge).model(m)
 }
 
 // widening makes float32 of what is 16-bit floats, or float64 of float32.
@@ -385,6 +372,23 @@ func (v *verification) widening(nudge int) widening {
 		return widening{v.a.memory, ndarray.Float64, nudge}
 	}
 	return widening{v.a.memory, ndarray.Float32, nudge}
+}
+
+// model is a model with the wider type.
+func (w widening) model(m *berth.Model) *berth.Model {
+	g := m.Graph()
+	g.Walk(func(b *ssa.Graph) {
+		for _, x := range b.Values() {
+			x.Type = w.typ(x.Type)
+			x.Const = w.constant(x.Const)
+		}
+		for _, n := range b.Nodes {
+			for i := range n.Attrs {
+				w.attr(&n.Attrs[i])
+			}
+		}
+	})
+	return berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputNames(m)})
 }
 
 // widens reports a type that is replaced.
@@ -473,9 +477,13 @@ func (w widening) element(a *ndarray.Array, i int) float64 {
 }
 
 // widenAll widens the tensors among inputs.
-func (v *verification) widenAll(in map[string]ndarray.Value) (out map[string]ndarray.Value, err error) {
+func (v *verification) widenAll(in map[string]ndarray.Value) (map[string]ndarray.Value, error) {
+	return v.widening(0).all(in)
+}
+
+// all widens the tensors among inputs.
+func (w widening) all(in map[string]ndarray.Value) (out map[string]ndarray.Value, err error) {
 	out = maps.Clone(in)
-	w := v.widening(0)
 	for name, x := range in {
 		if a, ok := x.(*ndarray.Array); ok && w.widens(a.DType) && err == nil {
 			out[name], err = w.array(a)

@@ -1,7 +1,7 @@
 // Package onnxruntime runs a model in ONNX Runtime, in a Python process that is started for it, and measures it there. The
 // process is asked in JSON, a line for each question and each answer; the script that answers is part of this package.
 //
-//	Start ─▶ version        Open ─▶ time to load        Time ─▶ times of runs        Profile ─▶ times of nodes
+//	Start ─▶ version     Open ─▶ time to load     Time ─▶ times of runs     Outputs ─▶ results     Profile ─▶ times of nodes
 package onnxruntime
 
 import (
@@ -156,6 +156,13 @@ func (p *Process) Time(seconds float64) (t Timed, err error) {
 		return t, &Error{p.Python, errors.New("it timed no run")}
 	}
 	return t, nil
+}
+
+// Outputs runs the model once. Its outputs that are numbers are in .npy files, by their names; these lie in the folder of Open.
+func (p *Process) Outputs() (files map[string]string, err error) {
+	var r struct{ Files map[string]string }
+	err = p.ask(map[string]any{"do": "outputs"}, &r)
+	return r.Files, err
 }
 
 // profile is the time of every node of the optimized graph in a run.
