@@ -109,8 +109,10 @@ func TestConvBlocked(t *testing.T) {
 		s := conv2(1, 17, 20, 1, 12, 19, 3, 1, 0)
 		s.Dilation, s.PadBegin, s.PadEnd = [3]int{1, 3, 2}, [3]int{0, 1, 4}, [3]int{0, 5, 0}
 		for _, e := range blockedEpilogues {
-			s.Epilogue = e
-			runBlocked(t, s, 1)
+			for _, s := range []ConvSpec{s, conv2(1, 600, 20, 1, 5, 9, 1, 1, 0), conv2(1, 2*272, 2*32, 2, 4, 6, 2, 2, 0)} { // the others have several chains
+				s.Epilogue = e
+				runBlocked(t, s, 1)
+			}
 		}
 		runBlocked(t, conv2(1, 9, 9, 9, 100, 130, 3, 1, 1), 0) // strips
 		runBlocked(t, conv2(1, 32, 48, 1, 40, 44, 3, 1, 1), 0) // several chunks

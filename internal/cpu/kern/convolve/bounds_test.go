@@ -17,7 +17,8 @@ import (
 // against the bounds that the package states.
 func TestErrorBounds(t *testing.T) {
 	specs := []ConvSpec{conv2(1, 16, 16, 1, 14, 17, 3, 1, 1), conv2(1, 70, 20, 1, 9, 12, 3, 1, 1), conv2(1, 6, 6, 6, 9, 12, 3, 2, 1),
-		conv2(1, 20, 20, 20, 9, 12, 3, 1, 1), conv2(1, 40, 24, 1, 7, 9, 1, 1, 0), conv2(1, 32, 96, 2, 5, 8, 3, 2, 1)}
+		conv2(1, 20, 20, 20, 9, 12, 3, 1, 1), conv2(1, 40, 24, 1, 7, 9, 1, 1, 0), conv2(1, 32, 96, 2, 5, 8, 3, 2, 1),
+		conv2(1, 1200, 24, 1, 7, 9, 1, 1, 0), conv2(1, 300, 20, 1, 8, 8, 2, 2, 0)}
 	kerntest.EachLevel(t, func(t *testing.T) {
 		for name, fill := range kerntest.HardInputs {
 			for i, s := range specs {
@@ -57,7 +58,11 @@ func (h *hardCase) bound(algo ConvAlgorithm, i int) float64 {
 	case ConvWinograd4:
 		return float64(h.geo.icg+20) * u * 751 * h.peaks[i]
 	}
-	return float64(h.geo.icg*h.geo.taps+2) * u * h.sums[i]
+	terms := h.geo.icg * h.geo.taps
+	if algo == ConvDirect {
+		return float64(min(terms, 256+16*h.geo.taps)+terms/256+3) * u * h.sums[i]
+	}
+	return float64(terms+2) * u * h.sums[i]
 }
 
 // check runs the convolution by an algorithm, its images laid out as s says, and compares each output with its bound.

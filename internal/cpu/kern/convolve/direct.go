@@ -16,12 +16,16 @@ import (
 //
 //	for pairs of output blocks          weights of a pair stay in the L2 cache
 //	  for output rows
-//	    for pieces of a row             one call: all input channels, all taps
+//	    for pieces of a row             a call for each chain of products
 //
 // The input is first copied with its padding written out (unless it has none),
 // so no kernel ever tests for borders. A pointwise convolution takes the whole
 // image for one row. Images may be blocked or plain. Into a plain result, a task computes
 // a few rows of a pair of output blocks into the cache and brings them into that layout.
+
+// directChain is about how many products are added up one after the other. The error of a sum grows with the length of its chain; what a
+// call takes beside its products is little against so many.
+const directChain = 256
 
 // directWork is the largest task, in multiply-adds.
 const directWork = 4 << 20
@@ -38,6 +42,7 @@ type directConv struct {
 	step      [2]int     // input rows and pixels from one output to the next
 	rows      int        // output rows
 	cuts      gemm.Split // pieces of a row
+	chains    gemm.Split // planes whose products are added up one after the other
 	perTask   int        // rows of a task (pieces, if flat)
 	rowTasks  int        // tasks of a pair of blocks
 	rowsFirst bool       // neighbouring tasks share rows rather than weights
@@ -68,6 +73,7 @@ func newDirectConv(g *geometry) *directConv {
 		d.flat, d.rows, d.rowLen = true, 1, g.outN
 	}
 	d.cuts = gemm.NewSplit(d.rowLen, d.t.Mr)
+	d.chains = gemm.NewSplit(d.perGroup, machine.CeilDiv(directChain, d.width*d.taps))
 	d.cut()
 	return d
 }
@@ -233,7 +239,7 @@ func (d *directConv) compute(r *convRun, a *simd.DirectArgs, k *directTask, tile
 		if res != nil {
 			a.Res = machine.Ptr(res, at)
 		}
-		d.t.Direct(n, k.blocks, !d.s.InBlocked, a)
+		d.sum(n, k.blocks, a)
 	}
 	for u := k.u0; u < k.u1; u++ {
 		if d.flat {
@@ -243,6 +249,31 @@ func (d *directConv) compute(r *convRun, a *simd.DirectArgs, k *directTask, tile
 		for q := range d.cuts.P {
 			call(u, q)
 		}
+	}
+}
+
+// sum computes n pixels of some blocks, chain by chain: each adds its sum to that of those before.
+func (d *directConv) sum(n, blocks int, a *simd.DirectArgs) {
+	if d.chains.P == 1 {
+		d.t.Direct(n, blocks, !d.s.InBlocked, a)
+		return
+	}
+	c := *a
+	for i := range d.chains.P {
+		first, planes := d.chains.Part(i)
+		c.In, c.W = unsafe.Add(a.In, first*a.Plane), unsafe.Add(a.W, 4*first*d.width*d.taps*blocks*d.b)
+		if d.taps == 1 {
+			c.Kw = planes
+		} else {
+			c.Ic = planes
+		}
+		if c.Flags = a.Flags; i > 0 {
+			c.Flags, c.Res = simd.DirectRes|a.Flags&simd.DirectCut, a.Out
+		}
+		if i < d.chains.P-1 {
+			c.Flags &^= simd.DirectCut
+		}
+		d.t.Direct(n, blocks, !d.s.InBlocked, &c)
 	}
 }
 

@@ -20,11 +20,13 @@
 // weights, sums go over the window of an output. Bias, residual and activation are extra. The
 // bounds hold for plain and for channel-blocked images.
 //
-//	direct, patches, depthwise    (C·T+2)·u·Σ|x·w|
+//	patches, depthwise            (C·T+2)·u·Σ|x·w|
+//	direct                        (min(C·T, 256+16·T) + C·T/256 + 3)·u·Σ|x·w|
 //	Winograd F(2,3)               (C+12)·u·64·Σ_c max|x_c|·max|w_c|
 //	Winograd F(4,3)               (C+20)·u·751·Σ_c max|x_c|·max|w_c|
 //	average pooling               (T+2)·u·Σ|x| by the count that divides the sum
 //
+// Direct convolutions add up chains of some 256 products, and then the sums of the chains.
 // max|x_c| is over the inputs of channel c in the tile of the output, max|w_c| over the taps. 64
 // and 751 are (Σᵢ|Aᵢ|·‖Bᵢ‖₁·‖Gᵢ‖₁)² of the transforms (Barabasz et al., "Error Analysis and
 // Improving the Accuracy of Winograd Convolution", 2020); typical errors are two orders smaller.
