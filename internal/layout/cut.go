@@ -64,7 +64,7 @@ func (f *network) capacity(u, v int, c int64) {
 // cut returns the cost of a minimum cut and which vertices are blocked: of all minimum cuts the
 // one with the fewest.
 func (f *network) cut(ctx context.Context) (cost int64, blocked []bool, err error) {
-	for f.levels() {
+	for f.levels(ctx) {
 		f.next = slices.Clone(f.first)
 		for {
 			if err := ctx.Err(); err != nil {
@@ -84,14 +84,17 @@ func (f *network) cut(ctx context.Context) (cost int64, blocked []bool, err erro
 	return cost, blocked, nil
 }
 
-// levels counts the edges from the source to each vertex; false if the sink is out of reach.
-func (f *network) levels() bool {
+// levels counts the edges from the source to each vertex; false if the sink is out of reach. Where the context ends it counts no further.
+func (f *network) levels(ctx context.Context) bool {
 	f.level = make([]int32, len(f.first))
 	for i := range f.level {
 		f.level[i] = -1
 	}
 	f.level[blockedSide] = 0
 	for queue := []int32{blockedSide}; len(queue) > 0; queue = queue[1:] {
+		if ctx.Err() != nil {
+			return true
+		}
 		for e := f.first[queue[0]]; e >= 0; e = f.arcs[e].next {
 			if a := &f.arcs[e]; a.room > 0 && f.level[a.to] < 0 {
 				f.level[a.to] = f.level[queue[0]] + 1

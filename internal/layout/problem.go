@@ -42,8 +42,7 @@ func newProblem(ctx context.Context, g *ssa.Graph, c Costs, force bool) (*proble
 		clear(p.roles)
 		return p, nil
 	}
-	p.meet()
-	return p, nil
+	return p, p.meet(ctx)
 }
 
 // blockOf is the channels of a block of an image.
@@ -101,9 +100,12 @@ func (p *problem) wanted(u ssa.Use) int {
 // any reader wants it plain, and one to the blocked.
 //
 //	layout ──cost──▶ a ──∞──▶ every reader        any reader ──∞──▶ b ──cost──▶ layout
-func (p *problem) meet() {
+func (p *problem) meet(ctx context.Context) error {
 	var readers []int
 	for _, v := range p.g.Values() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if v == nil || !isImage(v) || v.Def == nil && !v.IsParam() && v.Const == nil {
 			continue
 		}
@@ -125,6 +127,7 @@ func (p *problem) meet() {
 			p.convert(v, layout, slices.Compact(readers))
 		}
 	}
+	return nil
 }
 
 // convert adds the conversions of a value for readers that want it in other layouts than its own.

@@ -94,6 +94,9 @@ func (x *exporter) define(g *ssa.Graph, out *onnxwire.Graph, scope *names) error
 		return err
 	}
 	for _, v := range constantsOf(g) {
+		if err := x.opts.Context.Err(); err != nil {
+			return err
+		}
 		x.names[v] = x.consts[v.Const].name
 	}
 	for _, n := range g.Nodes {

@@ -78,6 +78,9 @@ func newReplay(ctx context.Context, p *Program, trips tripCounts, pattern int) *
 	r := &replay{p: p, loc: make([]location, len(p.Slots)), expect: make([][]piece, len(p.Slots)), iter: make([]int, p.Levels),
 		pick: map[int]int{}, trips: trips, pattern: pattern, ctx: ctx}
 	for i, s := range p.Slots {
+		if ctx.Err() != nil {
+			break // and so does the replay
+		}
 		switch s.Kind {
 		case SlotArena:
 			r.loc[i] = arenaAt(s.Offsets[0])
@@ -107,6 +110,9 @@ func (r *replay) fail(n *ssa.Node, slot int, format string, args ...any) error {
 }
 
 func (r *replay) main() error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
 	if err := r.geometry(); err != nil {
 		return err
 	}

@@ -112,7 +112,9 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 		p.callsBack = p.callsBack || o != nil && (o.Foreign() || o.Domain == ops.Private && o.Name == "Call")
 	})
 	p.keeps = len(p.caches)+len(p.recurrent) > 0
-	c.countReport()
+	if c.countReport(); ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if !o.NoCheck {
 		check := Check
 		if o.ParallelSafe {
@@ -357,6 +359,9 @@ func (c *compiler) countKernels() {
 	c.p.kernels, c.p.packs = c.kernels, packs
 	r.Packed = map[string]int64{}
 	c.prepared.All(func(p *prepared) {
+		if c.ctx.Err() != nil {
+			return
+		}
 		r.ScratchBytes = max(r.ScratchBytes, p.Scratch)
 		if p.Kernel == nil {
 			return

@@ -133,6 +133,9 @@ func (c *checker) declared(g *onnxwire.Graph, outer *scope) *scope {
 		}
 	}
 	for _, t := range g.Initializers {
+		if c.ctx.Err() != nil {
+			return s
+		}
 		s.types[t.Name] = elementText(t.DataType)
 	}
 	for _, t := range g.SparseInitializers {
