@@ -104,6 +104,9 @@ func (g *gen) nbitsRows(bits, h int) {
 	step := g.field(args, nbLDOut)
 	g.loop("block", blocks, 1, func() {
 		t.begin(zero)
+		for j := 0; j < 2*g.bytes(); j += 64 {
+			g.PREFETCHT0(at(scale, nbAhead/4+j))
+		}
 		t.block(x, g.field(args, nbRows))
 		out, s := g.field(args, nbOut), [2]vec{g.ld(at(scale, 0)), g.ld(at(scale, g.bytes()))}
 		for i := range h {
@@ -181,8 +184,8 @@ func (t *nbitsTile) block(x, n gp) {
 	})
 }
 
-// nbAhead is how many bytes ahead of the products a panel is fetched.
-const nbAhead = 2048
+// nbAhead is how many bytes ahead of the products a panel is fetched: what is read while memory beyond the caches answers.
+const nbAhead = 8192
 
 // number adds the products with a number of the lanes of q, element i of the rows.
 func (t *nbitsTile) number(q [2]vec, n *nbitsNumber, i int) {
