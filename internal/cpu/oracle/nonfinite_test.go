@@ -30,8 +30,8 @@ const nonFiniteDraws = 30
 // Conv counts and the reference kernel skips; an infinite range that is quantized.
 var unsown = map[string]int{"RoiAlign": 1, "Conv": 1, "FusedConv": 1, "DynamicQuantizeLSTM": -1}
 
-// TestNonFinite: for every operator that has a fast kernel, at every level, results are
-// NaN, infinite or finite at the same places as those of the reference kernel, whatever the
+// TestNonFinite: for every operator that has a fast kernel, at every level and for one, two and five
+// threads, results are NaN, infinite of either sign or finite at the same places as those of the reference kernel, whatever the
 // operands hold; a huge value changes no result that does not depend on it.
 func TestNonFinite(t *testing.T) {
 	for _, d := range drawers {
@@ -110,7 +110,7 @@ func (k opCase) withHuges(t *testing.T, seed int64) {
 	})
 }
 
-// eachLevel runs the fast kernel at every level and hands over the results that are floats.
+// eachLevel runs the fast kernel at every level, prepared for one, two and five threads, and hands over the results that are floats.
 func (b *bench) eachLevel(t *testing.T, compare func(level string, i int, want, got *ndarray.Array)) {
 	if b.want == nil {
 		return // the reference kernel refuses such operands
@@ -119,22 +119,31 @@ func (b *bench) eachLevel(t *testing.T, compare func(level string, i int, want, 
 	defer func() { require.NoError(t, machine.Use(was)) }()
 	for _, l := range machine.Levels() {
 		require.NoError(t, machine.Use(l))
-		p, err := cpu.New().Prepare(t.Context(), b.node, 2)
-		require.NoError(t, err)
-		if p.Kernel == nil {
-			continue
+		for _, threads := range []int{1, 2, 5} {
+			b.onThreads(t, threads, func(i int, want, got *ndarray.Array) {
+				compare(fmt.Sprintf("%s, %d threads,", l, threads), i, want, got)
+			})
 		}
-		got := b.results()
-		err = p.Kernel.Run(b.call(p, b.cloned(), got, 2))
-		if b.fails {
-			require.Error(t, err)
-			continue
-		}
-		require.NoError(t, err)
-		for i, want := range b.want {
-			if want != nil && want.DType.IsFloat() {
-				compare(l.String(), i, want, got[i])
-			}
+	}
+}
+
+// onThreads runs the fast kernel, if there is one, on so many threads.
+func (b *bench) onThreads(t *testing.T, threads int, compare func(i int, want, got *ndarray.Array)) {
+	p, err := cpu.New().Prepare(t.Context(), b.node, threads)
+	require.NoError(t, err)
+	if p.Kernel == nil {
+		return
+	}
+	got := b.results()
+	err = p.Kernel.Run(b.call(p, b.cloned(), got, threads))
+	if b.fails {
+		require.Error(t, err)
+		return
+	}
+	require.NoError(t, err)
+	for i, want := range b.want {
+		if want != nil && want.DType.IsFloat() {
+			compare(i, want, got[i])
 		}
 	}
 }
@@ -156,8 +165,10 @@ func placeOf(v float64) string {
 	switch {
 	case v != v:
 		return "NaN"
-	case math.IsInf(v, 0):
-		return "infinite"
+	case math.IsInf(v, 1):
+		return "+Inf"
+	case math.IsInf(v, -1):
+		return "-Inf"
 	}
 	return "finite"
 }
