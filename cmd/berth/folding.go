@@ -86,24 +86,29 @@ func countNodes(g *ssa.Graph) (n int) {
 	return n
 }
 
-// nameSameKernels lists the operators of nodes that are the same in every run and that a program computes with reference kernels. Of kernels that are
+// nameSameKernels lists the operators, "domain.Name" outside the default domain, of nodes that are the same in every run and that a program computes with reference kernels. Of kernels that are
 // chosen while it runs nothing is known, so they count as such.
 func (v *verification) nameSameKernels(p *berth.Program) {
 	g := v.m.Graph()
-	sources, fixed := trial.SourcesOf(g), map[string]bool{}
+	sources, fixed := trial.SourcesOf(g), map[string]string{} // operators by the results of their nodes
 	g.Walk(func(b *ssa.Graph) {
 		for _, n := range b.Nodes {
 			for _, r := range n.Out {
 				if r != nil && sources.Fixed(r) {
-					fixed[r.Name] = true
+					fixed[r.Name] = strings.TrimPrefix(n.Domain+"."+n.Op, ".")
 				}
 			}
 		}
 	})
 	f := &v.res.Folding
 	p.Steps(func(s berth.Step) {
-		if s.Kernel() && (s.IsOpen() || s.Choice().Algorithm == "reference") && slices.ContainsFunc(s.Results(), func(name string) bool { return fixed[name] }) {
-			f.Same = append(f.Same, s.Op())
+		if !s.Kernel() || !s.IsOpen() && s.Choice().Algorithm != "reference" {
+			return
+		}
+		for _, name := range s.Results() {
+			if op := fixed[name]; op != "" {
+				f.Same = append(f.Same, op)
+			}
 		}
 	})
 	slices.Sort(f.Same)

@@ -47,6 +47,7 @@ const (
 		const %one: float32[2] = [1, 1] %g = Add(%f, %one) %r = ReduceSum(%x) [keepdims=0] %y = Add(%g, %r) out %y`
 	foldedSearch = `in %x: float32[6] const %m: float32[6] = [0, 1, 0, 2, 3, 0] %i = NonZero(%m) const %s: int64[1] = [3]
 		%j = Reshape(%i, %s) %y = Gather(%x, %j) out %y`
+	foldedScaler = `in %x: float32[2,3] const %m: float32[1,3] = [1, 2, 3] %s = "ai.onnx.ml"::Scaler(%m) [offset=[1.0], scale=[2.0]] %y = Add(%x, %s) out %y`
 )
 
 // TestSpoiltFolding: a reference kernel that is wrong makes a wrong constant of the result and of the folded original alike.
@@ -89,6 +90,7 @@ func TestFoldingTold(t *testing.T) {
 	for _, c := range []struct{ name, graph, want string }{
 		{"other kernels", foldedWeights, "folding:  nodes folded: 1; the same outputs with nothing folded and other kernels\n"},
 		{"one kernel", foldedSearch, "folding:  nodes folded: 2; the same outputs with nothing folded; only one kernel computes NonZero, Reshape\n"},
+		{"of another domain", foldedScaler, "folding:  nodes folded: 1; the same outputs with nothing folded; only one kernel computes ai.onnx.ml.Scaler\n"},
 	} {
 		path := saved(t, c.graph)
 		assert.Contains(t, ok(t, "optimize", path, "-o", path+".opt", "--no-compare"), c.want, c.name)

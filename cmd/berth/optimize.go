@@ -76,6 +76,9 @@ func (a *app) optimizeCmd() *cobra.Command {
 				model = args[0]
 			}
 			f.given = c.Flags().Changed("rtol") || c.Flags().Changed("atol")
+			if c.Flags().Changed("max-opset") && (f.maxOpset < 1 || f.maxOpset > berth.NewestOpset) {
+				return usagef("--max-opset %d: want an operator set from 1 to %d, such as 20", f.maxOpset, berth.NewestOpset)
+			}
 			return atModel(model, a.optimize(c.Context(), model, f))
 		}}
 	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write")
@@ -151,9 +154,6 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	}
 	if f.unroll {
 		opts = append(opts, berth.WithUnrolledLoops())
-	}
-	if f.maxOpset < 0 || f.maxOpset > berth.NewestOpset {
-		return usagef("--max-opset %d: want an operator set up to %d, such as 20", f.maxOpset, berth.NewestOpset)
 	}
 	opts = append(opts, berth.WithMaxOpset(f.maxOpset))
 	m, have, err := a.load(model, false)

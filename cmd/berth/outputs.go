@@ -27,6 +27,9 @@ func (a *app) checkOutputs(paths ...string) error {
 		if err := safefile.Check(path); err != nil {
 			return err
 		}
+		if isStandardOutput(path) {
+			return usagef("%s is the standard output, where the command prints; write to another name", path)
+		}
 		for _, other := range a.outputs {
 			if samePath(path, other) {
 				return usagef("%s is to be written twice; give different names", path)
@@ -35,6 +38,13 @@ func (a *app) checkOutputs(paths ...string) error {
 		a.outputs = append(a.outputs, path)
 	}
 	return nil
+}
+
+// isStandardOutput reports a file to which the standard output of the process leads: replacing it would lose what is printed.
+func isStandardOutput(path string) bool {
+	printed, err1 := os.Stdout.Stat()
+	written, err2 := os.Stat(path)
+	return err1 == nil && err2 == nil && os.SameFile(printed, written)
 }
 
 // samePath reports that two paths name the same file, there or not.

@@ -86,6 +86,23 @@ func TestOutputsSpareInputs(t *testing.T) {
 	assert.Len(t, filesIn(t, dir), 3)
 }
 
+// TestOutputsSpareStandardOutput: a file that takes what a command prints is not replaced.
+func TestOutputsSpareStandardOutput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "printed")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	standard := os.Stdout
+	os.Stdout = file
+	t.Cleanup(func() { os.Stdout = standard; file.Close() })
+	link := path + ".link"
+	require.NoError(t, os.Symlink(path, link))
+	for _, out := range []string{path, link} {
+		for _, args := range [][]string{{"optimize", "builtin:mlp", "-o", out}, {"inspect", "builtin:mlp", "--html", out}, {"compare", "builtin:mlp", "--write-instance", out}} {
+			fails(t, exitUsage, []string{"is the standard output"}, args...)
+		}
+	}
+}
+
 // TestOptimizeInPlace replaces a model and its data file: the sizes printed are those before and after.
 func TestOptimizeInPlace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.onnx")

@@ -88,6 +88,7 @@ func TestUsage(t *testing.T) {
 		{"--shape x: the input is float32[4,64]", []string{"run", "builtin:mlp", "--shape", "x=5x64"}},
 		{"--shape x: the input is float32[4,64]", []string{"inspect", "builtin:mlp", "--shape", "x=4"}},
 		{"--max-opset -1: want", []string{"optimize", "builtin:mlp", "--max-opset", "-1"}},
+		{"--max-opset 0: want an operator set from 1 to", []string{"optimize", "builtin:mlp", "--max-opset", "0"}},
 		{`--dim "N": want NAME=NUMBER`, []string{"run", "builtin:encoder", "--dim", "N"}},
 		{`--dim "N=-1": want NAME=NUMBER`, []string{"run", "builtin:encoder", "--dim", "N=-1"}},
 		{`no dimension "Q"; the dimensions are N, S`, []string{"run", "builtin:encoder", "--dim", "Q=1"}},
