@@ -544,7 +544,7 @@ func (m *Model) WriteInstance(ctx context.Context, w io.Writer, opts ...Option) 
 
 func (m *Model) writeInstance(ctx context.Context, w io.Writer, c config) error {
 	if c.parallelSafe {
-		return fmt.Errorf("an instance file has the live ranges of one order; a plan for every order has none")
+		return &OptionError{Option: "WithParallelSafe", Want: "a plan for one order, whose live ranges an instance file has"}
 	}
 	if c.schedule == "" {
 		c.schedule = fileOrder

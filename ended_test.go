@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -177,6 +178,53 @@ func TestEverythingEnds(t *testing.T) {
 			}
 			t.Logf("%d of 3 ended early, at most %v after", ended, worst)
 			assert.Less(t, worst, most)
+		})
+	}
+}
+
+// TestCausesAnywhere ends operations at every point where they look at their context: each error has the cause.
+func TestCausesAnywhere(t *testing.T) {
+	m, asked := questions(t, "if-nested", nil, 1)
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	in := byName(m, asked[0].in)
+	for name, operation := range map[string]func(context.Context) error{
+		"Model.RunValues": func(ctx context.Context) error { m.Trim(); _, err := m.RunValues(ctx, in); return err },
+		"Trace":           func(ctx context.Context) error { m.Trim(); _, err := m.Trace(ctx, in); return err },
+		"Compile":         func(ctx context.Context) error { _, err := m.Compile(ctx); return err },
+		"Optimize":        func(ctx context.Context) error { _, _, err := m.Optimize(ctx); return err },
+		"Compare": func(ctx context.Context) error {
+			_, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{"nnc"}})
+			return err
+		},
+		"WriteInstance":  func(ctx context.Context) error { return m.WriteInstance(ctx, io.Discard) },
+		"CheckPortable":  func(ctx context.Context) error { return m.CheckPortable(ctx) },
+		"TypeViolations": func(ctx context.Context) error { _, err := m.TypeViolations(ctx); return err },
+		"Folded":         func(ctx context.Context) error { _, err := m.Folded(ctx); return err },
+		"Extend": func(ctx context.Context) error {
+			_, err := m.Extend(ctx, func(context.Context, *ssa.Graph) error { return nil })
+			return err
+		},
+		"Program.RunValues": func(ctx context.Context) error { _, err := p.RunValues(ctx, in); return err },
+		"Program.RunInto":   func(ctx context.Context) error { return p.RunInto(ctx, in, nil) },
+		"Session.RunValues": func(ctx context.Context) error { _, err := s.RunValues(ctx, in); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := int64(1); ; n++ {
+				ctx := &countdown{}
+				inner, cancel := context.WithCancelCause(t.Context())
+				ctx.Context, ctx.cancel = inner, func() { cancel(errPulled) }
+				ctx.left.Store(n)
+				err := operation(ctx)
+				cancel(nil)
+				if err == nil {
+					return
+				}
+				require.ErrorIs(t, err, context.Canceled, "at the look %d", n)
+				require.ErrorIs(t, err, errPulled, "at the look %d", n)
+			}
 		})
 	}
 }

@@ -23,7 +23,7 @@ func (m *Model) Extend(ctx context.Context, edit func(context.Context, *ssa.Grap
 		ctx := c.memory.In(ctx)
 		bound, err := m.bind(ctx, &c)
 		if err != nil {
-			return nil, rescue.WithCause(ctx, err)
+			return nil, err
 		}
 		bound.OutputNames = nil
 		if err := nameResults(bound.Graph, m.module.OutputName); err != nil {

@@ -248,12 +248,13 @@ func using[T any](l *lifetime, f func() (T, error)) (out T, err error) {
 	return f()
 }
 
-// usingContext is using for what a context ends.
+// usingContext is using for what a context ends; the cause of that is in the error.
 func usingContext[T any](ctx context.Context, l *lifetime, f func() (T, error)) (out T, err error) {
 	if ctx == nil {
 		return out, errNilContext
 	}
-	return using(l, f)
+	out, err = using(l, f)
+	return out, rescue.WithCause(ctx, err)
 }
 
 // guard ends what began with [debug.SetPanicOnFault]: it makes a panic an error, and looks at

@@ -196,7 +196,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 	r := &OptimizeReport{}
 	o, err := usingContext(ctx, m.lifetime(), func() (*Model, error) { return m.optimize(ctx, newConfig(opts), r) })
 	if err != nil {
-		return nil, nil, rescue.WithCause(ctx, err)
+		return nil, nil, err
 	}
 	return o, r, nil
 }
@@ -317,7 +317,7 @@ func (m *Model) CheckPortable(ctx context.Context) (err error) {
 		}
 		return struct{}{}, err
 	})
-	return rescue.WithCause(ctx, err)
+	return err
 }
 
 // checkFolded is [ops.CheckBranches] for a copy in which all branches are folded, and those of a known condition inlined. What

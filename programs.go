@@ -107,7 +107,7 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 		return nil, err
 	}
 	if err := m.checkInputs(ctx, inputs); err != nil {
-		return nil, err
+		return nil, rescue.WithCause(ctx, err)
 	}
 	if err := c.checkGiven(m.source().Graph.Params, inputs); err != nil {
 		return nil, err

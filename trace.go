@@ -28,6 +28,7 @@ type TraceStep struct {
 // Trace compiles the model for the shapes of the inputs and records what a run
 // computes.
 func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts ...Option) (_ *Trace, err error) {
+	defer func() { err = rescue.WithCause(ctx, err) }()
 	defer rescue.Into(&err)
 	p, err := m.programFor(ctx, inputs, opts)
 	if err != nil {
