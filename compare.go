@@ -398,6 +398,9 @@ func (m *Model) foldedGraph(ctx context.Context, c *config, sched string, shown 
 		return nil, nil, err
 	}
 	c.dump = nil // once
+	if err := rewrite.RunFurther(ctx, bound.Graph, c.leavesOut); err != nil {
+		return nil, nil, err
+	}
 	if shown != nil {
 		rescue.Call("CompareOptions.Folded", func() { shown(bound.Graph) })
 	}

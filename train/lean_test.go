@@ -131,3 +131,26 @@ func TestWideImages(t *testing.T) {
 		assert.Equal(t, "all", tr.Kept())
 	}
 }
+
+// TestPoolsWithoutPasses: maxima go ahead of Relu, unless the options leave that out.
+func TestPoolsWithoutPasses(t *testing.T) {
+	text := `in %x: float32[1,1,4,4] in %w: float32[1] %a = Mul(%x, %w) %r = Relu(%a) %p = MaxPool(%r) [kernel_shape=[2,2], strides=[2,2]] %y = ReduceMean(%p) [keepdims=0] out %y`
+	for _, c := range []struct {
+		name    string
+		options []berth.Option
+		first   string
+	}{
+		{"all", nil, "MaxPool"},
+		{"none", []berth.Option{berth.WithoutPasses()}, "Relu"},
+		{"no epilogues", []berth.Option{berth.WithoutPass("epilogues")}, "Relu"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr, err := train.New(t.Context(), parsed(t, text, map[string]*ndarray.Array{"w": waves(1, 1, 1)}), train.Options{Compile: c.options})
+			require.NoError(t, err)
+			ops := tr.Ops()
+			at := slices.IndexFunc(ops, func(op string) bool { return op == "MaxPool" || op == "Relu" })
+			require.GreaterOrEqual(t, at, 0)
+			assert.Equal(t, c.first, ops[at], "%v", ops)
+		})
+	}
+}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/gradient"
+	"github.com/berth-onnx/berth/internal/fuse"
+	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -44,11 +46,16 @@ func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
 	for _, r := range g.Results[ports:] { // running statistics
 		outputs = append(outputs, r.Name)
 	}
-	out, err := berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputs}).Folded(ctx, t.options.Compile...)
+	pools := rewrite.Further(func(_ context.Context, g *ssa.Graph, leavesOut func(pass string) bool) error {
+		if !leavesOut(fuse.EpiloguePass) {
+			poolFirst(g)
+		}
+		return nil
+	})
+	out, err := berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputs}).Folded(pools.In(ctx), t.options.Compile...)
 	if err != nil {
 		return nil, err
 	}
-	poolFirst(out)
 	params := paramsByName(out)
 	for _, name := range t.statistics {
 		t.states = append(t.states, state{name, params[name].Type, t.constants[name]})

@@ -203,7 +203,7 @@ func (p *prep) newLanes() *lanes {
 	x := p.in[0].shape
 	b := convolve.Block()
 	k := &lanes{n: x[0], blocks: ceilDiv(x[1], b), channels: x[1], spatial: sizeOf(x[2:]), b: b, threads: p.threads}
-	k.ws = p.workspace(p.threads * 8 * lanesPixels * b)
+	k.ws = p.perWorker(8*lanesPixels*b, k.n*k.blocks)
 	return k
 }
 

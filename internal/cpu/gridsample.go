@@ -50,7 +50,7 @@ func prepareGridSample(p *prep) (ops.Kernel, error) {
 		corners: ops.Int(p.node, "align_corners") != 0,
 		nearest: ops.Str(p.node, "mode") == "nearest", padding: gridPaddings[ops.Str(p.node, "padding_mode")]}
 	k.runs = ceilDiv(k.points, gridRun)
-	k.ws = p.workspace(p.threads * gridRun * 4 * 8)
+	k.ws = p.perWorker(gridRun*4*8, k.n*k.runs)
 	return smallTiles(k.n*k.runs, 4*gridRun*k.channels, p.threads, k), nil
 }
 

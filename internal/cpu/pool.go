@@ -135,7 +135,7 @@ func (p *prep) newBytePool(w window) ops.Kernel {
 		k.pixel, images = x.shape[1], x.shape[0]
 	}
 	k.row = (k.pixel*max((w.out[2]-1)*w.stride[2]+1, w.begin[2]+w.in[2])+63)&^63 + k.pixel*(w.kernel[2]-1)*w.dilation[2]
-	k.ws = p.workspace(p.threads * k.row)
+	k.ws = p.perWorker(k.row, images*w.out[0]*w.out[1])
 	return smallTiles(images*w.out[0]*w.out[1], k.row*(w.kernel[0]*w.kernel[1]+w.kernel[2])/8, p.threads, k)
 }
 

@@ -165,6 +165,11 @@ func (p *prep) workspace(bytes int) (offset int) {
 	return offset
 }
 
+// perWorker is workspace for as many workers as have tasks.
+func (p *prep) perWorker(bytes, tasks int) (offset int) {
+	return p.workspace(bytes * max(1, min(p.threads, tasks)))
+}
+
 // sizeOf is the product of dimensions.
 func sizeOf(dims []int) int { return ndarray.Product(dims) }
 

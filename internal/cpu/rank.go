@@ -60,7 +60,7 @@ func prepareArg(largest bool) func(*prep) (ops.Kernel, error) {
 		l, last := lines{outer, size, inner}, ops.Int(p.node, "select_last_index") != 0
 		strips, ws := ceilDiv(inner, argStrip), 0
 		if inner > 1 {
-			ws = p.workspace(p.threads * argStrip * 8)
+			ws = p.perWorker(argStrip*8, outer*strips)
 		}
 		t := byNumber(x.dt,
 			func() tiler { return &argExtreme[float32]{l, largest, last, strips, ws, vec.ExtremeF32} },

@@ -187,7 +187,7 @@ func prepareLogSumExp(p *prep) (ops.Kernel, error) {
 		return nil, nil
 	}
 	cols := g[len(g)-1].n
-	k := &logSumExp{cols, p.workspace(p.threads * logSumExpStrip * 4)}
+	k := &logSumExp{cols, p.perWorker(logSumExpStrip*4, p.in[0].n/cols)}
 	return smallTiles(p.in[0].n/cols, cols, p.threads, k), nil
 }
 

@@ -201,7 +201,7 @@ type resizePass struct {
 
 func (p *prep) resizeWeighted(axes []resizeAxis) (ops.Kernel, error) {
 	var k resizeWeighted
-	shape, widest := slices.Clone(p.in[0].shape), 0
+	shape, widest, tasks := slices.Clone(p.in[0].shape), 0, 0
 	for i := len(axes) - 1; i >= 0; i-- {
 		if axes[i].isUnchanged() {
 			continue
@@ -214,7 +214,7 @@ func (p *prep) resizeWeighted(axes []resizeAxis) (ops.Kernel, error) {
 		s.per = max(1, TileElems/(s.out*s.inner))
 		shape[i] = s.out
 		s.tmpLen = min(s.inner, TileElems)
-		widest = max(widest, s.tmpLen)
+		widest, tasks = max(widest, s.tmpLen), max(tasks, ceilDiv(s.outer, s.per))
 		k = append(k, s)
 	}
 	if len(k) == 0 {
@@ -224,7 +224,7 @@ func (p *prep) resizeWeighted(axes []resizeAxis) (ops.Kernel, error) {
 		s.src = p.workspace(4 * s.outer * s.in * s.inner)
 		k[i].dst = s.src
 	}
-	tmp := p.workspace(p.threads * roundUp(4*widest, lineBytes))
+	tmp := p.perWorker(roundUp(4*widest, lineBytes), tasks)
 	for _, s := range k {
 		s.tmp = tmp
 	}

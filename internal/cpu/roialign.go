@@ -59,11 +59,11 @@ func prepareRoiAlign(p *prep) (ops.Kernel, error) {
 	if k.blocked = 8*k.regions*k.oh*k.ow > k.n*k.h*k.w; k.blocked {
 		k.image = p.workspace(4 * convolve.BlockedLen(k.n, k.channels, k.h*k.w))
 		k.sumsLen = roundUp(convolve.BlockedLen(1, k.channels, k.oh*k.ow), 16)
-		k.sums = p.workspace(4 * k.sumsLen * p.threads)
+		k.sums = p.perWorker(4*k.sumsLen, k.regions)
 	}
 	k.axesLen = roundUp(k.h+k.ow*k.w, 16)
-	k.axes = p.workspace(4 * k.axesLen * p.threads)
-	k.spans = p.workspace(8 * k.ow * p.threads)
+	k.axes = p.perWorker(4*k.axesLen, k.regions)
+	k.spans = p.perWorker(8*k.ow, k.regions)
 	return k, nil
 }
 

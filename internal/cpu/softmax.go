@@ -44,7 +44,7 @@ func prepareSoftmax(log bool) func(*prep) (ops.Kernel, error) {
 		k.outer, k.size, k.inner = around(shape, axis)
 		k.strips = ceilDiv(k.inner, softmaxStrip)
 		if k.inner > 1 {
-			k.ws = p.workspace(p.threads * 3 * softmaxStrip * 4)
+			k.ws = p.perWorker(3*softmaxStrip*4, k.outer*k.strips)
 		}
 		return k, nil
 	}

@@ -37,7 +37,7 @@ func prepareTopK(p *prep) (ops.Kernel, error) {
 	if given, known := p.ints(1); !known || len(given) != 1 || int(given[0]) != k || k > size || k < 1 {
 		return nil, nil
 	}
-	ws := p.workspace(p.threads * roundUp(8*k, lineBytes))
+	ws := p.perWorker(roundUp(8*k, lineBytes), outer*inner)
 	t := byNumber(x.dt,
 		func() tiler { return &topK[float32]{l, k, largest, ws} },
 		func() tiler { return &topK[float64]{l, k, largest, ws} },

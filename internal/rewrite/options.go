@@ -134,7 +134,8 @@ func Count(g *ssa.Graph) Stats {
 	return s
 }
 
-// Further changes a graph that is compiled, in place, once it is rewritten and before products take epilogues and an order is searched. leavesOut
+// Further changes a graph that is compiled, in place, once it is rewritten and before products take epilogues and an order is searched, or one
+// whose constants are folded and that is only shown, before it is ordered. leavesOut
 // reports passes and choices that the options leave out, as which it may count its own. The graph is valid and has its types before and after.
 type Further func(ctx context.Context, g *ssa.Graph, leavesOut func(pass string) bool) error
 
