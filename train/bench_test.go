@@ -4,6 +4,7 @@ package train_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -66,7 +67,7 @@ func resident(what string) float64 {
 }
 
 // BenchmarkStep reports the processor's time of a step by one thread, or the time that it takes by as many as BERTH_BENCH_THREADS says, the
-// least of all steps, without a budget and, in turn, with one of half the arena; and the memory of a step: of its plan, and what the process holds at most above what it held before the model and
+// least of all steps, without a budget and, in turn, with one of half the activations, or the least that was found; and the memory of a step: of its plan, and what the process holds at most above what it held before the model and
 // the data. A small net takes a step before, as in bench.py: code that both load is in neither figure.
 func BenchmarkStep(b *testing.B) {
 	threads, err := strconv.Atoi(cmp.Or(os.Getenv("BERTH_BENCH_THREADS"), "1"))
@@ -101,11 +102,14 @@ func BenchmarkStep(b *testing.B) {
 			held := resident("VmHWM") - before
 			var tight *train.Trainer
 			if os.Getenv("BERTH_BENCH_BUDGET") != "" {
-				o.Budget = free.Plan().ArenaBytes / 2
-				if tight, err = train.New(b.Context(), parsed(b, m.text, m.weights), o); err != nil {
-					tight = nil
+				o.Budget = free.Plan().ArenaBytes - free.Activations()/2
+				var short *train.BudgetError
+				if tight, err = train.New(b.Context(), parsed(b, m.text, m.weights), o); errors.As(err, &short) {
 					b.Log(err)
+					o.Budget = short.Least
+					tight, err = train.New(b.Context(), parsed(b, m.text, m.weights), o)
 				}
+				require.NoError(b, err)
 			}
 			all, half := math.Inf(1), math.Inf(1)
 			for b.Loop() {

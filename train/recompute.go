@@ -7,7 +7,6 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/fuse"
-	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -22,7 +21,7 @@ import (
 // Candidates are tried from the one that computes least again: nothing; results of cheap operators, those that are not products,
 // convolutions or normalizations; then more and more segments of the way forward, of which values that cross a boundary are
 // kept, all of them or without those of cheap operators. Each candidate is ordered, planned and verified as any program, so its arena is what a step takes. The first
-// that fits is the program. Copies compute what the originals did with the same kernels: numbers do not depend on the
+// that fits is the program. Where none does, the smallest is made smaller at its peak (refine.go). Copies compute what the originals did with the same kernels: numbers do not depend on the
 // budget.
 //
 // Source: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", https://arxiv.org/abs/1604.06174
@@ -41,32 +40,31 @@ func (e *BudgetError) Error() string {
 // planned compiles the step within the budget, if there is one. What a candidate changes comes behind the rewriting passes, which would undo
 // its copies.
 func (t *Trainer) planned(ctx context.Context, m *ssa.Module, opts []berth.Option) (*berth.Program, error) {
-	short := &BudgetError{Budget: t.options.Budget}
-	nodes := 0 // of the rewritten step
-	for _, candidate := range candidates() {
-		if 2*candidate.segments > nodes {
+	s := &search{trainer: t, module: m, options: opts}
+	var least *plan
+	for i, candidate := range candidates() {
+		if i > 0 && 2*candidate.segments > s.nodes {
 			break
 		}
-		lean := rewrite.Further(func(ctx context.Context, g *ssa.Graph, leavesOut func(pass string) bool) error {
-			nodes = len(g.Nodes)
-			return candidate.lean(ctx, g, leavesOut)
-		})
-		one := *m
-		one.Graph, _ = m.Graph.Clone()
-		p, err := berth.FromModule(&one).Compile(lean.In(ctx), opts...)
-		if err != nil {
-			return nil, err
+		p, err := s.plan(ctx, candidate)
+		if err != nil || s.fits(p) {
+			return s.take(p), err
 		}
-		arena := p.Plan().ArenaBytes
-		if arena <= t.options.Budget || t.options.Budget <= 0 {
-			t.kept = candidate.name
-			return p, nil
-		}
-		if short.Least == 0 || arena < short.Least {
-			short.Least = arena
+		if least == nil || p.arena() < least.arena() {
+			least = p
 		}
 	}
-	return nil, short
+	start := least
+	for _, s.high = range []int64{start.arena(), start.arena() / 4 * 3} {
+		p, err := s.refine(ctx, start)
+		if err != nil || s.fits(p) {
+			return s.take(p), err
+		}
+		if p.arena() < least.arena() {
+			least = p
+		}
+	}
+	return nil, &BudgetError{Budget: t.options.Budget, Least: least.arena()}
 }
 
 // candidate says which results of the way forward are kept, by position of the node.
@@ -74,6 +72,7 @@ type candidate struct {
 	name     string
 	segments int // that the way forward is cut into; 0: it is not
 	keep     func(f *forwardPart, at int) bool
+	apart    map[string]bool // results, by name, of which copies for copies are others than those for the way back; nil: of none
 }
 
 // lean changes a rewritten step so that it takes less memory.
@@ -143,14 +142,14 @@ func forwardOf(g *ssa.Graph) *forwardPart {
 // candidates are the choices, from the one that computes least again.
 func candidates() []candidate {
 	list := []candidate{
-		{"all", 0, func(*forwardPart, int) bool { return true }},
-		{"all but results of cheap operators", 0, func(f *forwardPart, at int) bool { return !isCheap(f.nodes[at]) }},
+		{name: "all", keep: func(*forwardPart, int) bool { return true }},
+		{name: "all but results of cheap operators", keep: func(f *forwardPart, at int) bool { return !isCheap(f.nodes[at]) }},
 	}
 	for _, count := range []int{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} {
-		list = append(list, candidate{fmt.Sprintf("%d segments", count), count, func(f *forwardPart, at int) bool { return f.crosses(at, count) }})
+		list = append(list, candidate{name: fmt.Sprintf("%d segments", count), segments: count, keep: func(f *forwardPart, at int) bool { return f.crosses(at, count) }})
 		if count <= 4 { // with more, the copies of the operators between two boundaries take what the results took
-			list = append(list, candidate{fmt.Sprintf("%d segments, but no results of cheap operators", count), count,
-				func(f *forwardPart, at int) bool { return f.crosses(at, count) && !isCheap(f.nodes[at]) }})
+			list = append(list, candidate{name: fmt.Sprintf("%d segments, but no results of cheap operators", count), segments: count,
+				keep: func(f *forwardPart, at int) bool { return f.crosses(at, count) && !isCheap(f.nodes[at]) }})
 		}
 	}
 	return list
@@ -181,27 +180,33 @@ func isCheap(n *ssa.Node) bool {
 // apply gives the readers on the way back copies of what is not kept, ahead of the first of them.
 func (c candidate) apply(g *ssa.Graph) {
 	f := forwardOf(g)
-	r := &recompute{graph: g, part: f, keep: c.keep, copies: map[*ssa.Node]*ssa.Node{}}
+	r := &recompute{graph: g, part: f, candidate: c, copies: map[copyOf]*ssa.Node{}}
 	for _, n := range slices.Clone(g.Nodes) {
 		if _, forward := f.at[n]; forward {
 			continue
 		}
 		for i, v := range n.In {
-			n.SetInput(i, r.near(v, n))
+			n.SetInput(i, r.near(v, n, false))
 		}
 	}
 }
 
 // recompute makes copies of nodes of the way forward.
 type recompute struct {
+	candidate
 	graph  *ssa.Graph
 	part   *forwardPart
-	keep   func(*forwardPart, int) bool
-	copies map[*ssa.Node]*ssa.Node
+	copies map[copyOf]*ssa.Node
 }
 
-// near is a value, or the result of a copy ahead of a node.
-func (r *recompute) near(v *ssa.Value, mark *ssa.Node) *ssa.Value {
+// copyOf is a node, and whether its copy is one for copies alone.
+type copyOf struct {
+	node   *ssa.Node
+	behind bool
+}
+
+// near is a value, or the result of a copy ahead of a node; behind says that a copy reads it.
+func (r *recompute) near(v *ssa.Value, mark *ssa.Node, behind bool) *ssa.Value {
 	if v == nil || v.Def == nil {
 		return v
 	}
@@ -209,27 +214,31 @@ func (r *recompute) near(v *ssa.Value, mark *ssa.Node) *ssa.Value {
 	if !forward || !canRepeat(v.Def) || r.keep(r.part, at) {
 		return v
 	}
-	m := r.copies[v.Def]
+	key := copyOf{v.Def, behind && r.apart[v.Name]}
+	m := r.copies[key]
 	if m == nil {
 		in := make([]*ssa.Value, len(v.Def.In))
 		for i, x := range v.Def.In {
-			in[i] = r.near(x, mark)
+			in[i] = r.near(x, mark, true)
 		}
 		m = r.graph.InsertBefore(mark, v.Def.Op, in, 0, v.Def.Attrs...)
 		m.Domain = v.Def.Domain
 		for i, o := range v.Def.Out {
 			name := ""
 			if o != nil {
-				name = o.Name + " again"
+				name = o.Name + again
 			}
 			if w := r.graph.AddOutput(m, name); w != nil {
 				w.Type, w.Content = v.Def.Out[i].Type, v.Def.Out[i].Content
 			}
 		}
-		r.copies[v.Def] = m
+		r.copies[key] = m
 	}
 	return m.Out[v.DefIndex]
 }
+
+// again ends the names of results of copies.
+const again = " again"
 
 // canRepeat reports nodes that give the same again, and that are no control flow.
 func canRepeat(n *ssa.Node) bool {

@@ -114,3 +114,17 @@ func TestBudgetOfModels(t *testing.T) {
 		})
 	}
 }
+
+// TestActivations: what a step keeps for the way back is counted at its peak: of a perceptron's layers of one size all but the ends.
+func TestActivations(t *testing.T) {
+	const layers, rows, width = 16, 256, 8
+	free, err := train.New(t.Context(), deep(t, layers, rows, width), train.Options{Loss: train.MeanSquaredError})
+	require.NoError(t, err)
+	const one = 4 * rows * width
+	assert.Contains(t, []int64{(layers - 1) * one, layers * one}, free.Activations())
+	assert.Less(t, free.Activations(), free.Plan().ArenaBytes)
+	tight, err := train.New(t.Context(), deep(t, layers, rows, width), train.Options{Loss: train.MeanSquaredError, Budget: free.Plan().ArenaBytes - free.Activations()/2})
+	require.NoError(t, err)
+	assert.LessOrEqual(t, tight.Activations(), free.Activations()/2)
+	assert.Zero(t, (*train.Trainer)(nil).Activations())
+}

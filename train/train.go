@@ -50,21 +50,22 @@ type Options struct {
 // Trainer changes the weights of a model step by step. It serves one call at a time; one that comes while another is in progress
 // is refused with [berth.ErrSessionInUse].
 type Trainer struct {
-	busy       atomic.Bool
-	model      *berth.Model
-	options    Options
-	program    *berth.Program
-	session    *berth.Session
-	inputs     []*ssa.Value // of a step: those of the model, then those of the loss
-	states     []state      // what the session keeps
-	learned    []string     // the weights among them
-	statistics []string     // of batch normalizations, among them
-	constants  map[string]*ssa.Constant
-	kept       string // what a budget has kept
-	draws      bool   // whether the first scalar is the number of the step, for dropouts
-	step       atomic.Int64
-	args       []ndarray.Value // inputs, then the rate and the optimizer's scalars, then nil for states
-	scalars    []*ndarray.Array
+	busy        atomic.Bool
+	model       *berth.Model
+	options     Options
+	program     *berth.Program
+	session     *berth.Session
+	inputs      []*ssa.Value // of a step: those of the model, then those of the loss
+	states      []state      // what the session keeps
+	learned     []string     // the weights among them
+	statistics  []string     // of batch normalizations, among them
+	constants   map[string]*ssa.Constant
+	kept        string // what a budget has kept
+	activations int64  // see Activations
+	draws       bool   // whether the first scalar is the number of the step, for dropouts
+	step        atomic.Int64
+	args        []ndarray.Value // inputs, then the rate and the optimizer's scalars, then nil for states
+	scalars     []*ndarray.Array
 }
 
 // state is an input that a step replaces by a result.
@@ -489,8 +490,17 @@ func (t *Trainer) Plan() berth.PlanInfo {
 	return t.program.Plan()
 }
 
+// Activations are the bytes that a budget can act on: of all that is live at the peak of the plan, those of values that the way forward computed
+// and the way back reads later. The rest of the arena is derivatives, workspace and what is computed there.
+func (t *Trainer) Activations() int64 {
+	if t == nil {
+		return 0
+	}
+	return t.activations
+}
+
 // Kept says what is kept from the way forward to the way back where there is a budget: "all", "all but results of cheap operators",
-// or values between a number of segments.
+// or values between a number of segments; "less at the peak" where that did not do.
 func (t *Trainer) Kept() string {
 	if t == nil || t.options.Budget <= 0 {
 		return ""

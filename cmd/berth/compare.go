@@ -400,17 +400,21 @@ func (a *app) report(from origin, rows planRows, f compareFlags) error {
 
 // trainRow is a step of training planned by one planner within one budget.
 type trainRow struct {
-	Planner    string `json:"planner"`
-	Budget     int64  `json:"budget_bytes"` // 0: none
-	ArenaBytes int64  `json:"arena_bytes"`
-	LowerBound int64  `json:"lower_bound_bytes"`
-	Proven     bool   `json:"proven"`
-	Kept       string `json:"kept"` // from the way forward to the way back
-	Error      string `json:"error"`
+	Planner     string `json:"planner"`
+	Budget      int64  `json:"budget_bytes"` // 0: none
+	ArenaBytes  int64  `json:"arena_bytes"`
+	Activations int64  `json:"activation_bytes"` // in it, as [train.Trainer.Activations] counts them
+	LowerBound  int64  `json:"lower_bound_bytes"`
+	Proven      bool   `json:"proven"`
+	Kept        string `json:"kept"` // from the way forward to the way back
+	Error       string `json:"error"`
 }
 
-// trainShares are the budgets of a planner's rows, in parts of the arena without one; after them the least arena that was found.
-var trainShares = []float64{0.75, 0.5}
+// trainBudgets are the budgets of a planner's rows, by the row without one: the arena less a half of its activations, and half the arena. The least
+// arena that was found comes after them.
+func trainBudgets(free trainRow) []int64 {
+	return []int64{max(1, free.ArenaBytes-free.Activations/2), max(1, free.ArenaBytes/2)}
+}
 
 // compareTraining plans steps by every planner, or the one given, without a budget and within ever smaller ones.
 func (a *app) compareTraining(ctx context.Context, model string, f compareFlags) error {
@@ -425,7 +429,7 @@ func (a *app) compareTraining(ctx context.Context, model string, f compareFlags)
 		return err
 	}
 	defer m.Close()
-	bar := a.newProgress(len(planners) * (2 + len(trainShares)))
+	bar := a.newProgress(len(planners) * (2 + len(trainBudgets(trainRow{}))))
 	defer bar.done()
 	var rows []trainRow
 	for _, p := range planners {
@@ -440,14 +444,14 @@ func (a *app) compareTraining(ctx context.Context, model string, f compareFlags)
 	if a.json {
 		return a.printJSON(map[string]any{"model": model, "loss": f.train, "training": rows})
 	}
-	t := newTable(a.out, "planner", "budget", "arena", "bytes", "over bound", "kept")
+	t := newTable(a.out, "planner", "budget", "arena", "bytes", "activations", "over bound", "kept")
 	for _, r := range rows {
 		budget, over, kept := "none", "", r.Kept
 		if r.Budget > 0 {
 			budget = bytesText(r.Budget)
 		}
 		if r.Error != "" {
-			t.AppendRow([]any{r.Planner, budget, "", "", "", r.Error})
+			t.AppendRow([]any{r.Planner, budget, "", "", "", "", r.Error})
 			continue
 		}
 		if r.LowerBound > 0 {
@@ -456,7 +460,7 @@ func (a *app) compareTraining(ctx context.Context, model string, f compareFlags)
 		if r.Budget == 0 {
 			kept = "all"
 		}
-		t.AppendRow([]any{r.Planner, budget, bytesText(r.ArenaBytes), r.ArenaBytes, over, kept})
+		t.AppendRow([]any{r.Planner, budget, bytesText(r.ArenaBytes), r.ArenaBytes, r.Activations, over, kept})
 	}
 	t.Render()
 	return nil
@@ -475,7 +479,7 @@ func trainRows(ctx context.Context, m *berth.Model, planner string, o train.Opti
 		}
 		if err == nil {
 			p := t.Plan()
-			row.ArenaBytes, row.LowerBound, row.Proven, row.Kept = p.ArenaBytes, p.LowerBound, p.Proven, t.Kept()
+			row.ArenaBytes, row.Activations, row.LowerBound, row.Proven, row.Kept = p.ArenaBytes, t.Activations(), p.LowerBound, p.Proven, t.Kept()
 		}
 		return row, nil, err
 	}
@@ -485,8 +489,8 @@ func trainRows(ctx context.Context, m *berth.Model, planner string, o train.Opti
 	}
 	rows = append(rows, free)
 	least := int64(0)
-	for _, share := range trainShares {
-		row, short, err := plan(max(1, int64(share*float64(free.ArenaBytes))))
+	for _, budget := range trainBudgets(free) {
+		row, short, err := plan(budget)
 		if err != nil {
 			return nil, err
 		}

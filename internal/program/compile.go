@@ -131,6 +131,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	told(ctx, p)
 	return p, nil
 }
 
