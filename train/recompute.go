@@ -21,8 +21,8 @@ import (
 // Candidates are tried from the one that computes least again: nothing; results of cheap operators, those that are not products,
 // convolutions or normalizations; then more and more segments of the way forward, of which values that cross a boundary are
 // kept, all of them or without those of cheap operators. Each candidate is ordered, planned and verified as any program, so its arena is what a step takes. The first
-// that fits is the program. Where none does, the smallest is made smaller at its peak (refine.go). Copies compute what the originals did with the same kernels: numbers do not depend on the
-// budget.
+// that fits is the program. Where none does, the smallest is made smaller at its peak (refine.go). Copies compute what the originals did, perhaps in
+// other groups of elementwise nodes, whose last bits may differ.
 //
 // Source: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", https://arxiv.org/abs/1604.06174
 

@@ -36,7 +36,7 @@ type Options struct {
 	Accumulate int
 	ClipNorm   float64 // the derivatives of all weights together are shortened to this length; 0: as they are
 	// Budget is how many bytes of arena a step may take; what is not kept from the way forward is computed again on the way
-	// back, with the same numbers. 0: no bound. What no choice fits is a [*BudgetError].
+	// back, with the same numbers but for last bits. 0: no bound. What no choice fits is a [*BudgetError].
 	Budget int64
 	// Seed sets the masks of dropouts, which differ from step to step. Equal seeds give equal steps on any number of threads.
 	Seed int64
