@@ -119,7 +119,7 @@ func TestCompareTrain(t *testing.T) {
 	least := free
 	for i, r := range rows {
 		row := r.(map[string]any)
-		hasFields(t, row, "planner", "budget_bytes", "arena_bytes", "lower_bound_bytes", "proven", "kept", "error")
+		hasFields(t, row, "planner", "budget_bytes", "arena_bytes", "activation_bytes", "lower_bound_bytes", "proven", "kept", "error")
 		if i > 0 && row["error"] == "" {
 			assert.LessOrEqual(t, row["arena_bytes"], row["budget_bytes"])
 			least = min(least, row["arena_bytes"].(float64))
