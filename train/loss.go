@@ -40,13 +40,14 @@ func Huber(delta float64) Loss {
 }
 
 // CrossEntropy is the mean of -log softmax(y)[target] over classes, y [N, C, …] and the target int64 [N, …]. A target that is
-// no class counts as one whose probability is 1.
+// no class counts as one whose probability is 1. The result of a Softmax is refused: see [Options].
 func CrossEntropy(b *Builder, y *ssa.Value) *ssa.Value {
 	shape, ok := y.Type.Static()
 	if !ok || len(shape) < 2 {
 		b.fail(fmt.Errorf("the output of a cross entropy is %s; it must be [N, C, …] with known sizes", y.Type))
 		return y
 	}
+	b.scores("cross entropy", y)
 	target := b.Input(Target, ssa.StaticTensor(ndarray.Int64, slices.Delete(slices.Clone(shape), 1, 2)...))
 	classes := slices.Repeat([]int{1}, len(shape))
 	classes[1] = shape[1]
@@ -62,8 +63,20 @@ func CrossEntropy(b *Builder, y *ssa.Value) *ssa.Value {
 }
 
 // BinaryCrossEntropy is the mean of -t·log s - (1-t)·log(1-s) with s = sigmoid(y): softplus(y) - t·y. The target t has y's type
-// and shape.
+// and shape. The result of a Sigmoid or Softmax is refused: see [Options].
 func BinaryCrossEntropy(b *Builder, y *ssa.Value) *ssa.Value {
+	b.scores("binary cross entropy", y)
 	t := b.Input(Target, y.Type)
 	return b.mean(b.sub(b.Op("Softplus", []*ssa.Value{y}), b.mul(t, y)))
+}
+
+// scores refuses probabilities where a loss makes them of scores: made twice, they are of 10 classes never above 0.232, whose loss is
+// 1.461, and the derivative vanishes where the first are near 0 or 1.
+func (b *Builder) scores(loss string, y *ssa.Value) {
+	n := y.Def
+	if n == nil || n.Domain != "" || n.Op != "Softmax" && (n.Op != "Sigmoid" || loss != "binary cross entropy") {
+		return
+	}
+	b.fail(fmt.Errorf("the %s takes scores and makes probabilities of them, and %q has been made a probability by %s: Output (train --of) must name %q, which %s reads",
+		loss, y.Name, n.Op, n.In[0].Name, n.Op))
 }

@@ -24,8 +24,10 @@ func init() {
 
 // Options say what is learned, and how.
 type Options struct {
-	Loss   Loss   // nil: [OutputIsLoss]
-	Output string // the output that the loss is of; "": the first
+	Loss Loss // nil: [OutputIsLoss]
+	// Output is what the loss is of: an output, or another value of the model, as the scores that its last Softmax reads; "": the first
+	// output.
+	Output string
 	// Learn are the names of the weights to be changed; nil: all tensors of floats of rank 1 and more that the loss depends on.
 	// Batch normalizations take the training form where their scale or bias is learned.
 	Learn     []string

@@ -308,3 +308,40 @@ func TestFrozenNorms(t *testing.T) {
 		}
 	}
 }
+
+// TestScores: losses that make probabilities of scores refuse probabilities, and take the scores that the error names; the model keeps its
+// output of probabilities.
+func TestScores(t *testing.T) {
+	labels, pairs := ndarray.Of([]int64{0, 1, 1, 0}, 4), waves(0.5, 6, 4, 2)
+	for _, c := range []struct {
+		op     string
+		loss   train.Loss
+		target ndarray.Value
+		refuse bool
+	}{{"Softmax", train.CrossEntropy, labels, true}, {"Softmax", train.BinaryCrossEntropy, pairs, true}, {"Sigmoid", train.BinaryCrossEntropy, pairs, true},
+		{"Sigmoid", train.CrossEntropy, labels, false}, {"LogSoftmax", train.CrossEntropy, labels, false}, {"Softmax", train.MeanSquaredError, pairs, false}} {
+		m := parsed(t, strings.Replace(perceptron, "out %y", "%p = "+c.op+"(%y) out %p", 1), perceptronWeights())
+		_, err := train.New(t.Context(), m, train.Options{Loss: c.loss})
+		if !c.refuse {
+			assert.NoError(t, err, c.op)
+			continue
+		}
+		require.ErrorContains(t, err, `must name "y"`, c.op)
+		tr, err := train.New(t.Context(), m, train.Options{Loss: c.loss, Output: "y"})
+		require.NoError(t, err)
+		plain, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: c.loss})
+		require.NoError(t, err)
+		for range 3 {
+			got, err := tr.Step(t.Context(), waves(1, 5, 4, 3), c.target)
+			require.NoError(t, err)
+			want, err := plain.Step(t.Context(), waves(1, 5, 4, 3), c.target)
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+		}
+		learned, err := tr.Model()
+		require.NoError(t, err)
+		assert.Equal(t, "p", learned.Outputs()[0].Name)
+	}
+	_, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Output: "w1"})
+	assert.ErrorContains(t, err, `no output is called "w1"`)
+}

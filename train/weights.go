@@ -40,7 +40,11 @@ func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
 	at, ports := 0, len(outputs)
 	if t.options.Output != "" {
 		if at = slices.Index(outputs, t.options.Output); at < 0 {
-			return nil, fmt.Errorf("no output is called %q; the outputs are %s", t.options.Output, strings.Join(outputs, ", "))
+			v := resultNamed(g, t.options.Output)
+			if v == nil {
+				return nil, fmt.Errorf("no output is called %q, nor another result of a node outside of bodies; the outputs are %s", t.options.Output, strings.Join(outputs, ", "))
+			}
+			at, outputs[0], g.Results[0] = 0, v.Name, v
 		}
 	}
 	for _, r := range g.Results[ports:] { // running statistics
@@ -62,6 +66,18 @@ func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
 	}
 	out.Results = append([]*ssa.Value{out.Results[at]}, out.Results[ports:]...)
 	return out, nil
+}
+
+// resultNamed is the result of a node that has a name, or nil.
+func resultNamed(g *ssa.Graph, name string) *ssa.Value {
+	for _, n := range g.Nodes {
+		for _, v := range n.Out {
+			if v != nil && v.Name == name {
+				return v
+			}
+		}
+	}
+	return nil
 }
 
 // chooseWeights brings batch normalizations of a model's graph into the form that the options ask for and returns the weights that are

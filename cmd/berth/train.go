@@ -57,7 +57,7 @@ func (a *app) trainCmd() *cobra.Command {
 	c.Flags().StringVar(&f.data, "data", "", "archive of arrays, .npz: one for each input, and \"target\"")
 	c.Flags().StringVarP(&f.out, "output", "o", "", "file to write the trained model to")
 	c.Flags().StringVar(&f.loss, "loss", "cross-entropy", "what is to become small: "+names(slices.Collect(maps.Keys(losses))))
-	c.Flags().StringVar(&f.output, "of", "", "output that the loss is of (default the first)")
+	c.Flags().StringVar(&f.output, "of", "", "output that the loss is of, or another value, as the scores before a last Softmax (default the first output)")
 	c.Flags().StringArrayVar(&f.learn, "learn", nil, "weight to be changed (repeatable; default all that the loss depends on)")
 	c.Flags().StringVar(&f.optimizer, "optimizer", "sgd", "how weights change: "+names(slices.Collect(maps.Keys(optimizers))))
 	c.Flags().Float64Var(&f.rate, "rate", 0.01, "rate of learning")

@@ -98,7 +98,9 @@ func TestTrainErrors(t *testing.T) {
 		{"a file that is none", exitFailed, "nothing.npz", []string{"--data", filepath.Join(dir, "nothing.npz"), "-o", out}},
 		{"too few examples", exitFailed, "2 examples", []string{"--data", short, "-o", out, "--loss", "mean-squared-error"}},
 		{"arrays of other lengths", exitFailed, "same examples", []string{"--data", uneven, "-o", out}},
-		{"no target", exitFailed, `"target"`, []string{"--data", alone, "-o", out}},
+		{"no target", exitFailed, `"target"`, []string{"--data", alone, "-o", out, "--loss", "mean-squared-error"}},
+		{"probabilities as scores", exitFailed, `(train --of) must name "Gemm_4_0"`, []string{"--data", integers, "-o", out}},
+		{"a value that is none", exitFailed, `"scores"`, []string{"--data", integers, "-o", out, "--of", "scores"}},
 		{"a target of another type", exitFailed, `"target" is int64`, []string{"--data", integers, "-o", out, "--loss", "mean-squared-error"}},
 		{"a weight that is none", exitFailed, `"w99"`, []string{"--data", data, "-o", out, "--learn", "w99"}},
 		{"a budget too small", exitFailed, "budget", []string{"--data", data, "-o", out, "--loss", "mean-squared-error", "--budget", "100"}},
@@ -126,7 +128,7 @@ func TestCompareTrain(t *testing.T) {
 		}
 	}
 	assert.LessOrEqual(t, least, free)
-	assert.Contains(t, ok(t, "compare", "builtin:mlp", "--train", "cross-entropy", "--planner", "best-fit"), "kept")
+	assert.Contains(t, ok(t, "compare", "builtin:mlp", "--train", "huber", "--planner", "best-fit"), "kept")
 	fails(t, exitUsage, []string{"--train"}, "compare", "builtin:mlp", "--train", "cross-entropy", "--csv")
 	fails(t, exitUsage, []string{"is no loss"}, "compare", "builtin:mlp", "--train", "cros-entropy")
 }
