@@ -48,6 +48,8 @@ func TestConv(t *testing.T) {
 		{op: "Conv", in: []arg{x, f32s(4, 6, 3, 4).c()}, attrs: auto("VALID"), tol: 1e-4},
 		{op: "Conv", in: []arg{f32s(2, 3, 50), f32s(5, 3, 7).c(), f32s(5)}, attrs: lists("pads", []int{3, 3}), tol: 1e-4},
 		{op: "Conv", in: []arg{f32s(1, 3, 6, 7, 8), f32s(5, 3, 3, 2, 3).c()}, attrs: lists("pads", []int{1, 0, 1, 1, 1, 1}), tol: 1e-4},
+		{op: "Conv", in: []arg{f32s(2, 17, 5, 13, 15), f32s(34, 17, 3, 3, 3).c(), f32s(34)}, attrs: lists("pads", []int{1, 1, 1, 1, 1, 1}), tol: 1e-3},
+		{op: "Conv", in: []arg{f32s(1, 17, 5, 13, 15), f32s(34, 17, 2, 1, 1).c()}, attrs: lists("strides", []int{2, 1, 1}), tol: 1e-4},
 		{op: "Conv", in: []arg{f32s(1, 3, 3, 4, 5, 3), f32s(5, 3, 2, 2, 2, 2).c()}, left: true},
 		{op: "Conv", in: []arg{tensor(ndarray.Float64, 1, 3, 5), tensor(ndarray.Float64, 2, 3, 3)}, left: true},
 	})

@@ -205,6 +205,10 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 			return nil, &machine.SpecError{Kernel: "Conv", Field: "ConstW", Why: "Winograd takes packed weights only"}
 		}
 		c.algo = newWinograd(g, 2+2*int(p.Algorithm-ConvWinograd2))
+	case ConvPlanes:
+		if c.algo, err = newPlanesConv(g, p.winograd); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, &machine.SpecError{Kernel: "Conv", Field: "Algorithm", Why: p.Algorithm.String() + " is put together by the caller from other kernels"}
 	}
@@ -228,6 +232,9 @@ func (c *Conv) padsWeights() bool { return c.s.OutBlocked && c.s.OutC%c.t.Block(
 // PackW lays constant weights out. It refuses weights that padding or transforms would turn
 // into NaN where the definition has none: 0·Inf at the border, sums that overflow.
 func (c *Conv) PackW(ctx context.Context, w gemm.Source) (*gemm.Packed, error) {
+	if planes, ok := c.algo.(*planesConv); ok {
+		return planes.pack(ctx, w)
+	}
 	if _, ok := c.algo.(*winograd); !ok || exceeds(c.t, w.Data, weightCeiling) {
 		if err := CheckWeights(c.t, w); err != nil {
 			return nil, err

@@ -18,6 +18,7 @@ import (
 //	3×3 that slides by one                       winograd    transforms and products
 //	output channels that fill blocks             direct      sums in registers
 //	1×1 that slides by one                       pointwise   product with the input
+//	volumes                                      planes      convolutions of images
 //	anything else                                patches     product with patches
 //
 // Package convolve computes all but the first four, which are put together from
@@ -38,9 +39,10 @@ const (
 	ConvRows      // computed by the caller
 	ConvPixelRows // computed by the caller
 	ConvSum       // computed by the caller
+	ConvPlanes
 )
 
-var convAlgorithmNames = [...]string{"patches", "pointwise", "depthwise", "direct", "winograd 2x2", "winograd 4x4", "filter", "rows", "rows of pixels", "sum"}
+var convAlgorithmNames = [...]string{"patches", "pointwise", "depthwise", "direct", "winograd 2x2", "winograd 4x4", "filter", "rows", "rows of pixels", "sum", "planes"}
 
 // String returns the name that profiles show.
 func (a ConvAlgorithm) String() string { return convAlgorithmNames[a] }
@@ -49,6 +51,8 @@ func (a ConvAlgorithm) String() string { return convAlgorithmNames[a] }
 type ConvPlan struct {
 	Algorithm ConvAlgorithm
 	Reason    string
+
+	winograd Winograd // by planes: the form allowed for images
 }
 
 // ConvPolicy restricts the choice of a plan.
@@ -79,7 +83,7 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 		return p, nil
 	}
 	if g.isDepthwise() && !g.s.Shuffle {
-		return ConvPlan{ConvDepthwise, "one input channel to each output channel"}, nil
+		return ConvPlan{Algorithm: ConvDepthwise, Reason: "one input channel to each output channel"}, nil
 	}
 	direct := g.s.ConstW && g.prefersDirect()
 	if direct && g.s.Groups == 1 && !g.s.Shuffle {
@@ -88,19 +92,22 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 		}
 	}
 	if direct {
-		return ConvPlan{ConvDirect, fmt.Sprintf("%d output channels fill blocks of %d", g.ocg, g.t.Block())}, nil
+		return ConvPlan{Algorithm: ConvDirect, Reason: fmt.Sprintf("%d output channels fill blocks of %d", g.ocg, g.t.Block())}, nil
 	}
 	if g.isPointwise() {
-		return ConvPlan{ConvPointwise, "a product with the input itself"}, nil
+		return ConvPlan{Algorithm: ConvPointwise, Reason: "a product with the input itself"}, nil
 	}
-	return ConvPlan{ConvPatches, g.whyPatches()}, nil
+	if p, ok := g.planPlanes(o); ok {
+		return p, nil
+	}
+	return ConvPlan{Algorithm: ConvPatches, Reason: g.whyPatches()}, nil
 }
 
 // planBlocked plans the convolutions of blocked images, which have no products with
 // patches: what is best computed as such a product stays plain.
 func (g *geometry) planBlocked(o ConvPolicy) (ConvPlan, error) {
 	if g.depthwiseBlocks() {
-		return ConvPlan{ConvDepthwise, "one input channel to each output channel, in blocks"}, nil
+		return ConvPlan{Algorithm: ConvDepthwise, Reason: "one input channel to each output channel, in blocks"}, nil
 	}
 	if !g.s.ConstW {
 		return ConvPlan{}, &machine.SpecError{Kernel: "Conv", Field: "ConstW", Why: "blocked images take packed weights only"}
@@ -111,7 +118,7 @@ func (g *geometry) planBlocked(o ConvPolicy) (ConvPlan, error) {
 			return p, nil
 		}
 	}
-	return ConvPlan{ConvDirect, fmt.Sprintf("blocks of %d channels", g.t.Block())}, nil
+	return ConvPlan{Algorithm: ConvDirect, Reason: fmt.Sprintf("blocks of %d channels", g.t.Block())}, nil
 }
 
 // composed plans the convolutions that callers put together from other kernels.
@@ -123,26 +130,26 @@ func (g *geometry) composed() (ConvPlan, bool) {
 	along := s.Kernel[0] == 1 && s.Kernel[1] == 1 && s.Stride[0] == 1 && s.Stride[1] == 1 &&
 		s.In[0] == g.out[0] && s.In[1] == g.out[1] && s.PadBegin[0] == 0 && s.PadBegin[1] == 0
 	if s.InC == 1 && s.OutC <= maxFilters && along && s.Kernel[2] >= longKernel && s.Dilation[2] == 1 {
-		return ConvPlan{ConvFilter, fmt.Sprintf("%d filters of %d taps over one channel", s.OutC, s.Kernel[2])}, true
+		return ConvPlan{Algorithm: ConvFilter, Reason: fmt.Sprintf("%d filters of %d taps over one channel", s.OutC, s.Kernel[2])}, true
 	}
 	if s.Groups != 1 || !s.ConstW {
 		return ConvPlan{}, false
 	}
 	if g.cutsPatches() && !g.prefersDirect() {
-		return ConvPlan{ConvRows, "the kernel cuts the image into patches"}, true
+		return ConvPlan{Algorithm: ConvRows, Reason: "the kernel cuts the image into patches"}, true
 	}
 	if g.overFrames() {
-		return ConvPlan{ConvRows, fmt.Sprintf("long frames: %d taps of a row", s.Kernel[2])}, true
+		return ConvPlan{Algorithm: ConvRows, Reason: fmt.Sprintf("long frames: %d taps of a row", s.Kernel[2])}, true
 	}
 	if g.outN <= FewPositions {
 		algo := ConvPixelRows
 		if s.InC < 16 || g.covers() {
 			algo = ConvRows
 		}
-		return ConvPlan{algo, fmt.Sprintf("%d output positions", g.outN)}, true
+		return ConvPlan{Algorithm: algo, Reason: fmt.Sprintf("%d output positions", g.outN)}, true
 	}
 	if s.OutC == 1 && s.InC >= 2 && g.taps >= 4 {
-		return ConvPlan{ConvSum, "one output channel"}, true
+		return ConvPlan{Algorithm: ConvSum, Reason: "one output channel"}, true
 	}
 	return ConvPlan{}, false
 }
@@ -191,10 +198,10 @@ func (g *geometry) planWinograd(o ConvPolicy) (ConvPlan, bool) {
 	covered := func(tiles, m int) bool { return float64(g.out[1]*g.out[2]) > 0.6*float64(tiles*m*m) }
 	fits := large >= 9 && covered(large, 4)
 	if fits && o.Winograd == Winograd4 && !lessWeightsPay(small, large) {
-		return ConvPlan{ConvWinograd4, fmt.Sprintf("3x3 by one over %d tiles of 4x4: 4 times fewer products, 4 times the weights", large)}, true
+		return ConvPlan{Algorithm: ConvWinograd4, Reason: fmt.Sprintf("3x3 by one over %d tiles of 4x4: 4 times fewer products, 4 times the weights", large)}, true
 	}
 	if large >= 4 && (covered(small, 2) || fits) {
-		return ConvPlan{ConvWinograd2, "3x3 by one over tiles of 2x2: 2.25 times fewer products, 1.8 times the weights"}, true
+		return ConvPlan{Algorithm: ConvWinograd2, Reason: "3x3 by one over tiles of 2x2: 2.25 times fewer products, 1.8 times the weights"}, true
 	}
 	return ConvPlan{}, false
 }

@@ -77,6 +77,11 @@ func fitting(g *geometry) []ConvAlgorithm {
 			out = append(out, ConvWinograd2, ConvWinograd4)
 		}
 	}
+	constant := *g
+	constant.s.ConstW = true
+	if _, ok := constant.planPlanes(ConvPolicy{Winograd: Winograd4}); ok {
+		out = append(out, ConvPlanes)
+	}
 	return out
 }
 
@@ -138,11 +143,11 @@ func checkConv(t *testing.T, s ConvSpec, algo ConvAlgorithm, a ConvArgs, want []
 	a.Packed = p
 	tol := 1e-6 * math.Sqrt(float64(c.icg*c.taps)+1) * 4
 	convs := []*Conv{c}
-	if free, err := NewConv(s, ConvPlan{Algorithm: algo}); algo != ConvWinograd2 && algo != ConvWinograd4 {
+	if free, err := NewConv(s, ConvPlan{Algorithm: algo}); algo != ConvWinograd2 && algo != ConvWinograd4 && algo != ConvPlanes {
 		require.NoError(t, err)
 		convs = append(convs, free)
 	} else {
-		require.Error(t, err, "Winograd takes packed weights only")
+		require.Error(t, err, "the algorithm takes packed weights only")
 	}
 	for _, c := range convs {
 		y, check := kerntest.Guarded(len(want))
@@ -233,10 +238,15 @@ func TestConvVariants(t *testing.T) {
 		Batch: 2, InC: 3, OutC: 5, In: [3]int{4, 5, 6}, Kernel: [3]int{3, 2, 3},
 		Stride: [3]int{1, 2, 1}, PadBegin: [3]int{1, 0, 2}, PadEnd: [3]int{0, 1, 1},
 	}
+	slides := threeD
+	slides.InC, slides.OutC, slides.In, slides.Kernel = 18, 34, [3]int{5, 13, 14}, [3]int{3, 3, 3}
+	slides.Stride, slides.PadBegin, slides.PadEnd = [3]int{2, 1, 1}, [3]int{1, 1, 1}, [3]int{1, 1, 1}
+	deep := slides
+	deep.Kernel, deep.PadBegin, deep.PadEnd = [3]int{3, 1, 1}, [3]int{1, 0, 0}, [3]int{1, 0, 0}
 	oneD := ConvSpec{Batch: 2, InC: 7, OutC: 20, In: [3]int{1, 1, 50}, Kernel: [3]int{1, 1, 9}, PadBegin: [3]int{0, 0, 8}}
 	far := conv2(1, 2, 3, 1, 3, 3, 3, 1, 9) // whole vectors of padding
 	kerntest.EachLevel(t, func(t *testing.T) {
-		for _, s := range []ConvSpec{wide, crop, threeD, oneD, far, conv2(1, 12, 33, 1, 9, 11, 1, 1, 0), conv2(1, 40, 10, 1, 6, 8, 3, 1, 1)} {
+		for _, s := range []ConvSpec{wide, crop, threeD, slides, deep, oneD, far, conv2(1, 12, 33, 1, 9, 11, 1, 1, 0), conv2(1, 40, 10, 1, 6, 8, 3, 1, 1)} {
 			for _, e := range convEpilogues {
 				s.Epilogue = e
 				runConv(t, s, 1)

@@ -12,7 +12,9 @@
 //	conv_matrix, segments            convolution as a product with patches
 //	direct                           direct convolution
 //	winograd                         Winograd convolution
+//	planes                           volumes, as convolutions of images
 //	taps, strips, depth, pooling     windows: depthwise convolution, pooling
+//	volumepool                       pooling of volumes
 //	intconv                          integer convolution
 //	blocked_layout, pixelsums        the channel-blocked layout
 //
@@ -26,6 +28,7 @@
 //	Winograd F(4,3)               (C+20)·u·751·Σ_c max|x_c|·max|w_c|
 //	average pooling               (T+2)·u·Σ|x| by the count that divides the sum
 //
+// A volume whose planes are images has C times the depth of the kernel channels.
 // Direct convolutions add up chains of some 256 products, and then the sums of the chains.
 // max|x_c| is over the inputs of channel c in the tile of the output, max|w_c| over the taps. 64
 // and 751 are (Σᵢ|Aᵢ|·‖Bᵢ‖₁·‖Gᵢ‖₁)² of the transforms (Barabasz et al., "Error Analysis and

@@ -151,13 +151,13 @@ const quantizedTile = 1 << 16
 func (p *IntConv) Plan() ConvPlan {
 	switch {
 	case p.pixels != nil && p.pixels.depth != nil:
-		return ConvPlan{ConvDepthwise, "one input channel to each output channel: words of four taps"}
+		return ConvPlan{Algorithm: ConvDepthwise, Reason: "one input channel to each output channel: words of four taps"}
 	case p.float != nil:
-		return ConvPlan{ConvDepthwise, "one input channel to each output channel: float32 holds the sums exactly"}
+		return ConvPlan{Algorithm: ConvDepthwise, Reason: "one input channel to each output channel: float32 holds the sums exactly"}
 	case p.pixels != nil:
-		return ConvPlan{ConvDirect, "a product of bytes with pixels, read where they lie"}
+		return ConvPlan{Algorithm: ConvDirect, Reason: "a product of bytes with pixels, read where they lie"}
 	}
-	return ConvPlan{ConvPatches, "a product of bytes with patches"}
+	return ConvPlan{Algorithm: ConvPatches, Reason: "a product of bytes with patches"}
 }
 
 // planZeros computes the zero points of the weights, for the values as packed.
