@@ -25,6 +25,8 @@ var walled = map[string][]Key{
 	"ops/rare": {
 		{"com.microsoft", "BifurcationDetector"},
 		{"com.microsoft", "BranchwiseRMSNorm"},
+		{"com.microsoft", "CDist"},
+		{"com.microsoft", "CausalConvWithState"},
 		{"com.microsoft", "ConvTransposeWithDynamicPads"},
 		{"com.microsoft", "CropAndResize"},
 		{"com.microsoft", "DynamicTimeWarping"},
@@ -34,7 +36,9 @@ var walled = map[string][]Key{
 		{"com.microsoft", "HyperConnectionPostMix"},
 		{"com.microsoft", "HyperConnectionPreMix"},
 		{"com.microsoft", "Inverse"},
+		{"com.microsoft", "LinearAttention"},
 		{"com.microsoft", "LinearAttentionGate"},
+		{"com.microsoft", "MRotaryEmbedding"},
 		{"com.microsoft", "MoE"},
 		{"com.microsoft", "MurmurHash3"},
 		{"com.microsoft", "NGramHashMapping"},

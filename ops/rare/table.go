@@ -27,6 +27,10 @@ var Ops = []*ops.Op{
 	&Tokenizer,
 	&MoE,
 	&QMoE,
+	&CDist,
+	&MSLinearAttention,
+	&MSCausalConvWithState,
+	&MRotaryEmbedding,
 }
 
 func init() { ops.Register(Ops...) }

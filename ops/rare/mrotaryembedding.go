@@ -1,6 +1,7 @@
-package contrib
+package rare
 
 import (
+	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/nn"
 	"github.com/berth-onnx/berth/ops"
@@ -16,7 +17,7 @@ import (
 //
 // Source: https://arxiv.org/abs/2409.12191
 var MRotaryEmbedding = ops.Op{
-	Domain: Microsoft, Name: "MRotaryEmbedding", Since: 1, Doc: "rotate pairs of input by angles of three positions each",
+	Domain: contrib.Microsoft, Name: "MRotaryEmbedding", Since: 1, Doc: "rotate pairs of input by angles of three positions each",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []*ops.AttrSpec{ops.IntAttr("interleaved"), ops.IntAttr("is_packed_batching"), ops.IntAttr("mrope_layout").Between(0, 1),
 		ops.IntsAttr("mrope_section").Mandatory().AtLeast(0), ops.IntAttr("num_heads"), ops.IntAttr("rotary_embedding_dim"),

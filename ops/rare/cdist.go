@@ -1,8 +1,9 @@
-package contrib
+package rare
 
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -13,7 +14,7 @@ import (
 //
 //	C[m,k] = Σ (A[m] - B[k])²       metric sqeuclidean; its root for euclidean
 var CDist = ops.Op{
-	Domain: Microsoft, Name: "CDist", Since: 1, Doc: "C[m,k] = distance of A[m] and B[k]",
+	Domain: contrib.Microsoft, Name: "CDist", Since: 1, Doc: "C[m,k] = distance of A[m] and B[k]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []*ops.AttrSpec{ops.StrAttr("metric", "sqeuclidean")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {

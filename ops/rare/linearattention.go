@@ -1,8 +1,9 @@
-package contrib
+package rare
 
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/nn"
 	"github.com/berth-onnx/berth/ndarray"
@@ -41,7 +42,7 @@ func lastSlot(past []float32, w int) []float32 {
 // MSLinearAttention is LinearAttention of the com.microsoft domain: several key
 // heads may share a query head, and states have a window.
 var MSLinearAttention = ops.Op{
-	Domain: Microsoft, Name: "LinearAttention", Since: 1, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
+	Domain: contrib.Microsoft, Name: "LinearAttention", Since: 1, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: append(slices.Clone(nn.LinearAttention.Attrs), stateWindowAttr),
 	Infer: kit.Rule(inferMSLinearAttention), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.LinearAttentionCost}, Eval: kit.FloatKernel(evalMSLinearAttention, nil),
@@ -100,7 +101,7 @@ func evalMSLinearAttention(c *ops.Call) {
 //	channels_last=0   input [B,C,L]        state [B,C,S]        S = (k-1)*dilation
 //	channels_last=1   input [B,L,d1,…]     state [B,S,d1,…]     C = d1*…
 var MSCausalConvWithState = ops.Op{
-	Domain: Microsoft, Name: "CausalConvWithState", Since: 1, Doc: "output = act(weight * [past_state input] + bias), per channel",
+	Domain: contrib.Microsoft, Name: "CausalConvWithState", Since: 1, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []*ops.AttrSpec{ops.StrAttr("activation", "none", "silu", "swish"), ops.IntAttr("channels_last", 0), ops.IntAttr("dilation", 1).Between(1, 1<<20),
 		ops.IntAttr("ndim", 1), stateWindowAttr},
