@@ -235,7 +235,7 @@ func (x *group) stored(g *ssa.Graph) (out []*ssa.Value) {
 		isRead := slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool {
 			return !slices.ContainsFunc(x.members, func(k *member) bool { return k.node == u.Node })
 		})
-		if isRead || slices.Contains(g.Results, v) {
+		if isRead || g.IsResult(v) {
 			out = append(out, v)
 		}
 	}

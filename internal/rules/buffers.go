@@ -110,7 +110,7 @@ func (s *sharing) node(i int, n *ssa.Node) {
 	}
 }
 
-func (s *sharing) isResult(v *ssa.Value) bool { return slices.Contains(s.g.Results, v) }
+func (s *sharing) isResult(v *ssa.Value) bool { return s.g.IsResult(v) }
 
 // add makes a buffer for a value that node i writes. Where captured values do not
 // count as read, one that nothing else reads is kept to the end.
