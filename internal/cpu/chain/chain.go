@@ -123,10 +123,14 @@ func isChained(p *tile.Program, i int) bool {
 	return true
 }
 
+// mostInstrs is how many instructions of a program one chain goes over: callers ask at each instruction of a group where a chain
+// begins, and one that does not pay is refused only when its end is known.
+const mostInstrs = 256
+
 // end is the end of the longest chain that begins with instruction i, and the instructions in it.
 func end(p *tile.Program, i int) (end, n int) {
 	end = i
-	for ; i < len(p.Instrs); i++ {
+	for past := min(i+mostInstrs, len(p.Instrs)); i < past; i++ {
 		if p.Instrs[i].Op == tile.Constant {
 			continue
 		}
