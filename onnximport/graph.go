@@ -38,11 +38,7 @@ func (imp *importer) mainGraph() error {
 		seen[o.Name] = true
 		imp.module.OutputNames = append(imp.module.OutputNames, o.Name)
 	}
-	g.Walk(func(b *ssa.Graph) {
-		if imp.ctx.Err() == nil {
-			uniqueNames(b)
-		}
-	})
+	g.Walk(func(b *ssa.Graph) { uniqueNames(imp.ctx, b) })
 	return nil
 }
 

@@ -35,6 +35,9 @@ func (imp *importer) lower() {
 	found := map[string]bool{}
 	imp.module.Graph.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
+			if imp.ctx.Err() != nil { // the error of the import
+				return
+			}
 			if lowerings[n.Domain] != nil || lowerable[n.Domain] != "" {
 				found[n.Domain] = true
 			}

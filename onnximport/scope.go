@@ -1,6 +1,8 @@
 package onnximport
 
 import (
+	"context"
+
 	"github.com/berth-onnx/berth/internal/names"
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ssa"
@@ -142,8 +144,8 @@ func (s *scope) declare(lists ...[]*onnxwire.ValueInfo) {
 }
 
 // uniqueNames renames values so that no two of a graph share a name. Parameters
-// and results of the main graph keep theirs, because callers know them.
-func uniqueNames(g *ssa.Graph) {
+// and results of the main graph keep theirs, because callers know them. The end of the context ends it early.
+func uniqueNames(ctx context.Context, g *ssa.Graph) {
 	taken := make(names.Set, g.NumValues())
 	done := make([]bool, g.NumValues())
 	rename := func(v *ssa.Value) {
@@ -159,6 +161,9 @@ func uniqueNames(g *ssa.Graph) {
 		}
 	}
 	for _, v := range g.Values() {
+		if ctx.Err() != nil {
+			return
+		}
 		rename(v)
 	}
 }

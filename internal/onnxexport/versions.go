@@ -38,7 +38,7 @@ func chooseOpsets(ctx context.Context, m *ssa.Module) (*ssa.Module, *opsetChoice
 	c := newOpsetChoice(m)
 	for {
 		old, err := m.Graph, error(nil)
-		if c.anyNewer(m.Graph) {
+		if c.anyNewer(ctx, m.Graph) {
 			old, _, err = m.Graph.CloneContext(ctx)
 		}
 		if err != nil {
@@ -68,12 +68,15 @@ func newOpsetChoice(m *ssa.Module) *opsetChoice {
 	return c
 }
 
-// anyNewer reports whether some node is not written in the versions chosen as it is.
-func (c *opsetChoice) anyNewer(g *ssa.Graph) (newer bool) {
+// anyNewer reports whether some node is not written in the versions chosen as it is. What it says is of no use once the context has ended.
+func (c *opsetChoice) anyNewer(ctx context.Context, g *ssa.Graph) (newer bool) {
 	g.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
+			if newer || ctx.Err() != nil {
+				return
+			}
 			o := ops.Of(n)
-			newer = newer || o != nil && n.Version == 0 && o.Oldest(n) > c.version[n.Domain]
+			newer = o != nil && n.Version == 0 && o.Oldest(n) > c.version[n.Domain]
 		}
 	})
 	return newer

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"cmp"
 	"context"
+	"math/bits"
 	"slices"
 	"time"
 	"unsafe"
@@ -124,12 +125,18 @@ func Count(g *ssa.Graph) Stats {
 			}
 		}
 	})
-	// Constants lie in memory about in the order they were made, so that little is left to sort.
-	address := func(k *ssa.Constant) uintptr { return uintptr(unsafe.Pointer(k)) }
-	slices.SortFunc(read, func(k, l *ssa.Constant) int { return cmp.Compare(address(k), address(l)) })
-	for _, k := range slices.Compact(read) {
-		s.Constants++
-		s.ConstBytes += k.StoredBytes()
+	width := bits.Len(uint(2 * len(read)))
+	seen := make([]*ssa.Constant, 1<<width) // at a hash of their addresses, or at the next free place
+	for _, k := range read {
+		at := int(uint64(uintptr(unsafe.Pointer(k))) * 0x9e3779b97f4a7c15 >> (64 - width))
+		for seen[at] != nil && seen[at] != k {
+			at = (at + 1) & (len(seen) - 1)
+		}
+		if seen[at] == nil {
+			seen[at] = k
+			s.Constants++
+			s.ConstBytes += k.StoredBytes()
+		}
 	}
 	return s
 }
