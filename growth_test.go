@@ -54,3 +54,34 @@ func allocated(t *testing.T, f largegraphs.Family, n int, stage func(*berth.Mode
 	}
 	return least
 }
+
+// mostPerNode is how many bytes one more node of some families may have a comparison and a compilation, which is what inspect does,
+// allocate: half as many again as when they were written. The system clears each page that is touched first, which is a third of the
+// time that graphs of many nodes take.
+var mostPerNode = map[string]float64{"chain": 12_000, "residuals": 11_500, "initializers": 14_500, "weights": 17_500, "convolutions": 18_700,
+	"every-result": 13_000, "transposes": 10_100}
+
+// TestMemoryPerNode compares and compiles graphs of two sizes.
+func TestMemoryPerNode(t *testing.T) {
+	inspect := func(m *berth.Model) error {
+		ctx := context.Background()
+		_, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}, Schedules: berth.Schedules()[:1]})
+		if err == nil {
+			_, err = m.Compile(ctx)
+		}
+		return err
+	}
+	for _, f := range largegraphs.Families {
+		most, ok := mostPerNode[f.Name]
+		if !ok {
+			continue
+		}
+		t.Run(f.Name, func(t *testing.T) {
+			const once = 2000
+			one, two := allocated(t, f, once, inspect), allocated(t, f, 2*once, inspect)
+			per := (float64(two) - float64(one)) / once
+			t.Logf("%.0f bytes per node", per)
+			require.Less(t, per, most)
+		})
+	}
+}

@@ -34,6 +34,9 @@ var Families = []Family{
 	{"operands", operands},
 	{"products", products},
 	{"initializers", initializers},
+	{"weights", ownWeights},
+	{"convolutions", convolutions},
+	{"every-result", everyResult},
 	{"names", names},
 	{"namesakes", namesakes},
 	{"loops", manyLoops},
@@ -181,6 +184,41 @@ func initializers(n int) *ssa.Graph {
 		k := g.AddConst(fmt.Sprintf("weights_%d", i), ssa.NewConstant(ndarray.Of(slices.Repeat([]float32{float32(i%100) + 2}, 16), 16)))
 		return node(g, []string{"Max", "Min"}[i%2], v, k)
 	})
+}
+
+// ownWeights are products with a matrix of their own each.
+func ownWeights(n int) *ssa.Graph {
+	return repeated("weights", ssa.StaticTensor(ndarray.Float32, 1, 8), n, func(g *ssa.Graph, v *ssa.Value, i int) *ssa.Value {
+		return node(g, "MatMul", v, g.AddConst(fmt.Sprintf("weights_%d", i), weights(i, 8, 8)))
+	})
+}
+
+// convolutions have weights of their own each.
+func convolutions(n int) *ssa.Graph {
+	return repeated("convolutions", ssa.StaticTensor(ndarray.Float32, 1, 4, 8, 8), n, func(g *ssa.Graph, v *ssa.Value, i int) *ssa.Value {
+		return node(g, "Conv", v, g.AddConst(fmt.Sprintf("weights_%d", i), weights(i, 4, 4, 1, 1)))
+	})
+}
+
+// weights are those of number i: no two of them are equal.
+func weights(i int, shape ...int) *ssa.Constant {
+	w := make([]float32, ndarray.Product(shape))
+	for k := range w {
+		w[k] = float32((i+k)%97)/97 - 0.5
+	}
+	w[0] = float32(i)
+	return ssa.NewConstant(ndarray.Of(w, shape...))
+}
+
+// everyResult is a chain every value of which is a result.
+func everyResult(n int) *ssa.Graph {
+	g := ssa.NewGraph("every result")
+	x := g.AddParam("x", row)
+	for v := x; len(g.Results) < n; {
+		v = node(g, "Add", v, x)
+		g.Results = append(g.Results, v)
+	}
+	return g
 }
 
 // names have a thousand characters each.
