@@ -39,11 +39,14 @@ import (
 //
 // or else if it is about as accurate as above. Of an output of few elements each run is one sample, which may be small by chance; further runs with other
 // constants rounded up are taken into r where that decides. A run in float64 is slow, so that models of more than mostJudged operations are left to the tolerance, which is told.
+//
+// The tolerance refuses correct results, too: outputs of 1e4 have elements around 1, of which 1e-3 is less than what rounding makes. So the same decides
+// about differences of float32 beyond it, in models of up to mostRescued operations. Where rounding makes as much as the outputs are large, it would accept anything, and they are refused.
 const (
 	halfTimes, halfUnits = 4, 8
 	wideTimes, wideUnits = 2, 4
 
-	mostJudged = 3e9
+	mostJudged, mostRescued = 3e9, 100e9
 
 	fewElements, mostNudges = 64, 8
 )
@@ -97,12 +100,14 @@ type wideOutputs struct {
 	nudged           []map[string]ndarray.Value
 }
 
-// asAccurate decides by the bounds above whether the outputs got of the result pass, where the original gave want. It is false where the
-// model neither computes in 16-bit floats nor quantizes while it runs and the inputs are not scaled, where a tolerance is given, and where the models do not
-// run in the wider type. Its only error is a cancellation.
+// asAccurate decides by the bounds above whether the outputs got of the result pass, where the original gave want. It is false where a tolerance is given, and
+// where the models do not run in the wider type. Its only error is a cancellation.
 func (v *verification) asAccurate(ctx context.Context, in, got, want map[string]ndarray.Value, largest float64) (bool, error) {
-	if v.precision.unit == 0 && !v.scaled && !quantizesWhileRunning(v.m) || v.f.given {
+	switch {
+	case v.f.given:
 		return false, nil
+	case v.precision.unit == 0 && !v.scaled && !quantizesWhileRunning(v.m):
+		return v.rescued(ctx, &doubtful{in, got, want, largest, false})
 	}
 	most, pass, err := v.accurate(ctx, in, got, want, 1)
 	if pass && !v.scaled && largest >= v.noted {
@@ -186,9 +191,42 @@ func (v *verification) judge(ctx context.Context) error {
 	return nil
 }
 
+// operations is how many floating-point operations a run of the original takes, infinite where that is not known.
+func (v *verification) operations(ctx context.Context, in map[string]ndarray.Value) float64 {
+	g, err := v.m.Folded(ctx, append(v.a.limits(), shapesIn(in)...)...)
+	if err != nil {
+		return math.Inf(1)
+	}
+	return float64(berth.StatsOf(g).FLOPs)
+}
+
+// rescued decides whether differences of float32 beyond the tolerance, the largest in units, are what rounding makes. Its only error is a cancellation.
+func (v *verification) rescued(ctx context.Context, d *doubtful) (pass bool, err error) {
+	n := v.operations(ctx, d.in)
+	if n > mostRescued {
+		v.a.note("berth: how much of the differences is rounding is not measured: a run in float64 of %.3g operations takes too long", n)
+		return false, ctx.Err()
+	}
+	v.a.note("berth: outputs differ by up to %.3g; running the model in float64 to see how much of that is rounding, a second for 10⁹ operations of %.3g", d.units, n)
+	vague := v.vague
+	v.vague = false
+	pass, ran, err := v.near(ctx, d)
+	if err == nil && ran && !pass && n <= mostJudged {
+		_, pass, err = v.accurate(ctx, d.in, d.got, d.want, mostNudges)
+	}
+	if pass && v.vague {
+		v.a.note("berth: rounding makes as much in the original as its outputs are large, so that they tell nothing")
+		pass = false
+	}
+	if v.vague = vague; pass && d.units >= v.noted {
+		v.noted = d.units
+		v.res.Note = fmt.Sprintf("outputs differ by up to %.3g; that is rounding: the result is as near to the original in float64 as the original itself", d.units)
+	}
+	return pass, err
+}
+
 func (v *verification) judgeOne(ctx context.Context, d *doubtful) error {
-	g, err := v.m.Folded(ctx, append(v.a.limits(), shapesIn(d.in)...)...)
-	if err != nil || berth.StatsOf(g).FLOPs > mostJudged {
+	if v.operations(ctx, d.in) > mostJudged {
 		v.res.untested = true
 		return ctx.Err()
 	}
@@ -225,7 +263,8 @@ func (v *verification) near(ctx context.Context, d *doubtful) (near, ran bool, e
 		y := e[name]
 		own, ok1 := distanceOf(want, y, want)
 		made, ok2 := distanceOf(g[name], y, want)
-		if ok1 && ok2 && !made.within(own, halfTimes, halfUnits*unitOf(ndarray.Float32)*scaleOf(y)) {
+		v.vague = v.vague || tellsNothing(own, y) || !ok1 && isNumeric(want.DType)
+		if ok1 != ok2 || ok1 && !(v.unmeasured(g[name], want, y) && made.within(own, halfTimes, halfUnits*unitOf(ndarray.Float32)*scaleOf(y))) {
 			return false, true, nil
 		}
 	}
@@ -266,7 +305,7 @@ func (v *verification) outputAsAccurate(got, want *ndarray.Array, wide wideTenso
 		unit = unitOf(ndarray.Float32)
 	}
 	unit *= scaleOf(wide.original)
-	v.vague = v.vague || v.scaled && halfTimes*r.largest >= scaleOf(wide.original)
+	v.vague = v.vague || (v.scaled || v.precision.unit == 0 && !quantizesWhileRunning(v.m)) && tellsNothing(r, wide.original)
 	return r.largest, v.unmeasured(got, want, wide.original) && d[1].within(r, halfTimes, halfUnits*unit) && d[2].within(r, wideTimes, wideUnits*unit)
 }
 
@@ -305,6 +344,11 @@ type distance struct{ largest, mean float64 }
 // within reports that a distance is at most so many times another one and the rounding given.
 func (d distance) within(of distance, times, rounding float64) bool {
 	return d.largest <= times*of.largest+rounding && d.mean <= times*of.mean+rounding
+}
+
+// tellsNothing reports that rounding makes as much in an output as it is large.
+func tellsNothing(rounding distance, exact *ndarray.Array) bool {
+	return rounding.largest > 0 && halfTimes*rounding.largest >= scaleOf(exact)
 }
 
 // distanceOf measures how far x is from y where the original's output and y are finite. It is false for values that can not be
