@@ -74,6 +74,9 @@ func (v *verification) run(ctx context.Context) error {
 	if err == nil {
 		err = v.judge(ctx)
 	}
+	if err == nil {
+		err = v.selected(ctx)
+	}
 	v.res.NotRun, v.res.decide = v.ran.hidden()
 	if err != nil || v.first != nil {
 		v.tellEmpty()
@@ -318,14 +321,15 @@ func (v *verification) unseen() (names []string) {
 	return names
 }
 
-// tellEmpty records the outputs of which nothing was compared. A model of which that are all is not verified.
+// tellEmpty records the outputs of which nothing was compared. A model of which that are all is not verified, unless what it selects from was compared.
 func (v *verification) tellEmpty() {
 	if v.f.noVerify || !v.res.Verified {
 		return
 	}
-	if v.res.Empty = v.unseen(); len(v.res.Empty) == len(v.m.Outputs()) {
+	if v.res.Empty = v.unseen(); len(v.res.Empty) == len(v.m.Outputs()) && len(v.res.Selected) == 0 {
 		v.res.Verified = false
-		v.res.Note = fmt.Sprintf("no output has an element that is a number with the inputs tried (%s); give others with --input or --data", someOf(v.res.Empty))
+		v.res.Note = fmt.Sprintf("no output has an element that is a number with the inputs tried (%s); give others with --input or --data, such as an image with something to find",
+			someOf(v.res.Empty))
 	}
 }
 

@@ -110,11 +110,12 @@ type optimizeJSON struct {
 	Variants []string           `json:"variants,omitempty"` // other inputs that outputs were compared for
 	Refused  []refusal          `json:"refused,omitempty"`  // inputs that were tried and with which the original does not run
 	Folding  foldingJSON        `json:"folding"`
-	NotRun   []string           `json:"not_run,omitempty"`      // branches and loop bodies that no input entered: nothing is known of them
-	Empty    []string           `json:"not_compared,omitempty"` // outputs that had no element but NaN in any comparison
-	NaN      int                `json:"nan"`                    // elements of the original's outputs that are NaN, the same ones in the result's
-	Inf      int                `json:"inf"`                    // the same for infinities
-	Elements int                `json:"elements"`               // of all outputs compared
+	NotRun   []string           `json:"not_run,omitempty"`          // branches and loop bodies that no input entered: nothing is known of them
+	Empty    []string           `json:"not_compared,omitempty"`     // outputs that had no element but NaN in any comparison
+	Selected []string           `json:"compared_instead,omitempty"` // what selections read, compared because an output is in not_compared
+	NaN      int                `json:"nan"`                        // elements of the original's outputs that are NaN, the same ones in the result's
+	Inf      int                `json:"inf"`                        // the same for infinities
+	Elements int                `json:"elements"`                   // of all outputs compared
 	Verified bool               `json:"verified"`
 	MaxDiff  number             `json:"max_abs_diff"` // null where it is infinite
 	Note     string             `json:"note,omitempty"`
@@ -600,6 +601,9 @@ func (a *app) printOptimize(res optimizeJSON) {
 		}
 		if len(res.Empty) > 0 {
 			a.printf("not compared: %s: empty or NaN with all inputs tried; others can be given with --input or --data\n", someOf(res.Empty))
+			if len(res.Selected) > 0 {
+				a.printf("compared instead: %s: what is selected from; what follows the selections is not verified\n", someOf(res.Selected))
+			}
 		}
 		a.printf("written:  %s\n", written)
 	case res.Verified:
