@@ -35,7 +35,7 @@ func prepareMatMulNBits(p *prep) (ops.Kernel, error) {
 	if k.b, err = p.nbits(s); k.b == nil || err != nil {
 		return nil, err
 	}
-	g := gemm.GemmSpec{M: x.n / s.K, N: s.N, K: s.K, Alpha: 1, NBitsB: true, WholeBits: k.b.WholeBits()}
+	g := gemm.GemmSpec{M: x.n / s.K, N: s.N, K: s.K, Alpha: 1, NBitsB: true, WholeBits: k.b.WholeBits(), BytesBlock: k.b.BytesBlock()}
 	if k.bias {
 		g.Epilogue.Bias = simd.BiasPerCol
 	}
@@ -52,6 +52,9 @@ func (p *prep) nbits(s gemm.NBitsSpec) (*gemm.NBits, error) {
 	b, err := gemm.NewNBits(s)
 	if err != nil {
 		return nil, err
+	}
+	if ops.Int(p.node, "accuracy_level") == 4 && !p.options.Strict {
+		b.ByBytes()
 	}
 	n := s.N * b.Blocks()
 	scales, err := p.floats(2)

@@ -37,7 +37,12 @@ func emitNBits(g *gen) {
 		for h := 2; h <= g.isa.rows/3; h *= 2 {
 			g.nbitsRows(4, h)
 		}
-		g.family("nbitsRows", "adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits.")
+		if g.isa.zmm {
+			g.nbitsBytes(1)
+			g.nbitsBytes(4)
+			g.nbitsQuantize()
+		}
+		g.family("nbitsRows", "adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits, of 1 and 4 rows of bytes.")
 	})
 }
 

@@ -44,6 +44,7 @@ type GemmSpec struct {
 	ConstA, ConstB bool       // the operand comes packed; it is shared by the batch
 	NBitsB         bool       // B comes as columns of few bits
 	WholeBits      int        // of so many, with zero points that are whole numbers; 0 if they may be others
+	BytesBlock     int        // of columns for which A is quantized, see [NBits.ByBytes]; 0 if it is not
 	Shared         bool       // several threads share a run: small products are cut for them, too
 	Epilogue       simd.Epilogue
 }
@@ -83,6 +84,8 @@ type Gemm struct {
 	packB    int
 	shareA   bool // A is packed once for all tiles, in pieces: a block of K by a row of tiles
 	pieceA   int  // floats of a piece
+	blocks   int  // of a row that is quantized
+	records  int  // floats of such a row: bytes, and a scale and a sum for each block
 	colBias  int  // floats of workspace per worker for the bias of a narrow panel
 	per      int  // bytes of workspace per worker
 	pieces   int  // bytes of workspace for all pieces
@@ -334,6 +337,8 @@ func (g *Gemm) Spec() GemmSpec { return g.s }
 // Choice says what is packed, and why.
 func (g *Gemm) Choice() (algorithm, reason string) {
 	switch {
+	case g.s.BytesBlock > 0:
+		return "products of bytes, weights of few bits", "accuracy_level 4: rows are quantized by blocks"
 	case g.fewRows:
 		return "products of few rows, weights of few bits", "weights become floats in registers"
 	case g.s.NBitsB:

@@ -105,7 +105,7 @@ func (g *Gemm) checkConstants(a *GemmArgs) error {
 		return &machine.SpecError{Kernel: "Gemm", Field: "PackedA", Why: "missing, or packed for another shape or level"}
 	}
 	if s.NBitsB {
-		if b := a.NBitsB; b == nil || b.packed == nil || b.t != g.t || b.s.N != s.N || b.s.K != s.K || s.WholeBits > 0 && s.WholeBits != b.WholeBits() {
+		if b := a.NBitsB; b == nil || b.packed == nil || b.t != g.t || b.s.N != s.N || b.s.K != s.K || s.BytesBlock != b.BytesBlock() || b.byBytes && !g.fewRows || s.WholeBits > 0 && s.WholeBits != b.WholeBits() {
 			return &machine.SpecError{Kernel: "Gemm", Field: "NBitsB", Why: "missing, or of another shape or level"}
 		}
 		return nil
@@ -142,7 +142,7 @@ func (r *gemmRun) Run(i, worker int) {
 	}
 	if g.fewRows {
 		s := machine.NewScratch(r.ws[worker*r.per:])
-		r.nbitsTile(tn*g.tileN, min((tn+1)*g.tileN, g.nPanels), s.Floats(g.packA))
+		r.nbitsTile(tm, tn*g.tileN, min((tn+1)*g.tileN, g.nPanels), s.Floats(g.packA))
 		return
 	}
 	w := Sweep{T: g.t, Rows: g.m, Cols: g.s.N, LoopRows: g.loopRows, Far: g.far, Backwards: r.args.Backwards}
@@ -200,6 +200,10 @@ func (r *gemmRun) nextOf(w *Sweep, kb int) {
 // packPiece packs the panels of one row of tiles for one block of K.
 func (r *gemmRun) packPiece(i int) {
 	g := r.g
+	if g.fewRows {
+		r.quantizeRows(i)
+		return
+	}
 	k0, kc := g.k.Part(i / g.tilesM)
 	p0 := i % g.tilesM * g.tileM
 	g.packBlockA(r.sharedA[i*g.pieceA:], r.args.A, p0, min(p0+g.tileM, g.m.P), k0, kc)

@@ -33,7 +33,7 @@ import (
 // at least 16.
 type NBitsSpec struct{ N, K, Bits, Block int }
 
-// NBits is a constant B of few bits. It is immutable.
+// NBits is a constant B of few bits. It is immutable but for [NBits.ByBytes].
 type NBits struct {
 	s             NBitsSpec
 	t             *simd.Table
@@ -42,6 +42,7 @@ type NBits struct {
 	panels        int
 	packed        *Packed
 	scales, zeros []float32 // [panel][block][Nr]; zeros of one block where all are equal
+	byBytes       bool      // the rows that it is multiplied with are quantized, see nbits_bytes.go
 	whole         bool      // zero points are whole numbers of so few bits that kernels of few rows take them
 }
 
@@ -63,13 +64,13 @@ func (b *NBits) Blocks() int { return machine.CeilDiv(b.s.K, b.s.Block) }
 
 // Layout identifies the order of the packed numbers.
 func (b *NBits) Layout() Layout {
-	return Layout{Kind: "columns of few bits", Level: b.t.Level, Dims: [8]int{b.s.N, b.s.K, b.s.Bits, b.s.Block}}
+	return Layout{Kind: "columns of few bits", Level: b.t.Level, Dims: [8]int{b.s.N, b.s.K, b.s.Bits, b.s.Block, b.word()}}
 }
 
 // Pack lays the numbers out; those of a column are whole blocks one after the other.
 func (b *NBits) Pack(ctx context.Context, src []byte) (*Packed, error) {
 	column := b.Blocks() * b.s.Block * b.s.Bits / 8
-	nr := b.t.Nr
+	nr, word := b.t.Nr, b.word()
 	if err := cmp.Or(machine.Needs("NBits", "B", src, b.s.N*column), machine.AskPacked(ctx, b.panels*b.rows*nr)); err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (b *NBits) Pack(ctx context.Context, src []byte) (*Packed, error) {
 		panel := dst[q*b.rows*nr:][:b.rows*nr]
 		for j := range min(nr, b.s.N-q*nr) {
 			for r, v := range src[(q*nr+j)*column:][:b.rows] {
-				panel[r*nr+j] = v
+				panel[r/word*word*nr+j*word+r%word] = v
 			}
 		}
 	})

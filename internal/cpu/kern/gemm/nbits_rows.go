@@ -12,36 +12,45 @@ const nbitsTileRows = 4
 // wantsNBits reports whether the product is computed by the kernels of few rows. Every byte has numbers of whole rows then.
 func (g *Gemm) wantsNBits() bool {
 	s := &g.s
-	return s.WholeBits > 0 && s.M <= nbitsTileRows*g.t.NBitsRows(s.WholeBits) && s.K%4 == 0 && g.batches == 1 && !s.TransA && !s.ConstA &&
+	few := s.WholeBits > 0 && s.M <= nbitsTileRows*g.t.NBitsRows(s.WholeBits) && s.K%4 == 0
+	return (few || s.BytesBlock > 0 && s.K > 0) && g.batches == 1 && !s.TransA && !s.ConstA &&
 		s.Alpha == 1 && s.Beta == 0 && s.Epilogue.Bias != simd.BiasPerRow && !s.Epilogue.Residual && !g.clamp && g.after == simd.Identity
 }
 
 // planNBits makes tasks of a few panels.
 func (g *Gemm) planNBits() {
-	g.fewRows, g.tilesM = true, 1
+	g.fewRows, g.tileM, g.tilesM = true, g.s.M, 1
 	perPanel := g.s.K * (g.s.M + 8) * g.t.Nr
+	if g.s.BytesBlock > 0 {
+		perPanel = g.planBytes()
+	}
 	g.tileN = min(max(1, g.taskWork(g.nPanels*perPanel)/perPanel), g.nPanels)
 	g.tilesN = machine.CeilDiv(g.nPanels, g.tileN)
-	g.packA = g.s.M * g.t.Nr // a tile of C
+	g.packA = machine.RoundUp(g.tileM, bytesRows) * g.t.Nr // a tile of C
 }
 
-// nbitsTile computes panels q0 up to q1 of C.
-func (r *gemmRun) nbitsTile(q0, q1 int, tile []float32) {
+// nbitsTile computes panels q0 up to q1 of a tile of rows of C.
+func (r *gemmRun) nbitsTile(tm, q0, q1 int, tile []float32) {
 	g, b := r.g, r.args.NBitsB
 	nr, s := g.t.Nr, &g.s
+	first := tm * g.tileM
+	rows, a, ld := min(g.tileM, s.M-first), r.args.A, s.LDA
+	if b.byBytes {
+		a, ld = r.sharedA[tm*g.pieceA:], g.records
+	}
 	for q := q0; q < q1; q++ {
 		cols := min(nr, s.N-q*nr)
 		clear(tile)
 		if s.Epilogue.Bias != simd.NoBias {
-			for i := range s.M {
+			for i := range rows {
 				copy(tile[i*nr:], r.args.Bias[q*nr:][:cols])
 			}
 		}
-		for i := 0; i < s.M; {
-			i += b.addProducts(tile[i*nr:], r.args.A[i*s.LDA:], 4*s.LDA, q, s.M-i)
+		for i := 0; i < rows; {
+			i += b.addProducts(tile[i*nr:], a[i*ld:], 4*ld, q, rows-i)
 		}
-		for i := range s.M {
-			copy(r.args.C[i*s.LDC+q*nr:][:cols], tile[i*nr:])
+		for i := range rows {
+			copy(r.args.C[(first+i)*s.LDC+q*nr:][:cols], tile[i*nr:])
 		}
 	}
 }
@@ -49,6 +58,7 @@ func (r *gemmRun) nbitsTile(q0, q1 int, tile []float32) {
 // addProducts adds the products of up to so many rows of A, ld bytes apart, with panel q: whole blocks, and what there is of the
 // last. It returns how many rows.
 func (b *NBits) addProducts(tile, a []float32, ld, q, rows int) int {
+	all := rows
 	if rows = min(rows, b.t.NBitsRows(b.s.Bits)); rows == 3 {
 		rows = 2
 	}
@@ -58,6 +68,10 @@ func (b *NBits) addProducts(tile, a []float32, ld, q, rows int) int {
 	args := simd.NBitsArgs{
 		X: machine.Ptr(a, 0), W: machine.Ptr(numbers, 0), Scale: machine.Ptr(b.scales, block*nr), Zero: machine.Ptr(b.zeros, block*b.zeroStep()),
 		Out: machine.Ptr(tile, 0), LDX: ld, LDOut: 4 * nr, ZeroStep: 4 * b.zeroStep(), Rows: perBlock, Blocks: whole,
+	}
+	if b.byBytes {
+		args.Rows, args.Blocks = perBlock/4, b.Blocks()
+		return b.addBytes(&args, all)
 	}
 	b.t.NBitsProduct(b.s.Bits, rows, &args)
 	if left := b.rows - whole*perBlock; left > 0 {

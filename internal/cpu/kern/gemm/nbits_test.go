@@ -17,7 +17,12 @@ import (
 func nbitsOf(tb testing.TB, rng *rand.Rand, s NBitsSpec, zeros []float32) (*NBits, []float64) {
 	b, err := NewNBits(s)
 	require.NoError(tb, err)
-	blocks := b.Blocks()
+	return nbitsFrom(tb, rng, b, zeros)
+}
+
+// nbitsFrom fills columns with noise.
+func nbitsFrom(tb testing.TB, rng *rand.Rand, b *NBits, zeros []float32) (*NBits, []float64) {
+	s, blocks := b.s, b.Blocks()
 	src, scales := kerntest.RandomBytes(rng, s.N*blocks*s.Block*s.Bits/8), kerntest.Noise(rng, s.N*blocks, 0)
 	p, err := b.Pack(tb.Context(), src)
 	require.NoError(tb, err)

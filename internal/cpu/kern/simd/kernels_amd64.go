@@ -92,6 +92,11 @@ func (t *Table) NBitsProduct(bits, rows int, a *NBitsArgs) {
 	nbitsRowsAVX2(p, i)
 }
 
+// NBitsBytes adds the products of 1 or 4 rows of bytes with a panel of columns of 4 bits, words of 32 bits; a.Rows is how many of a block.
+func (t *Table) NBitsBytes(rows int, a *NBitsArgs) {
+	nbitsRowsAVX512((*byte)(unsafe.Pointer(a)), 5+rows/4)
+}
+
 // Rows calls a function of rows.
 func (t *Table) Rows(kernel RowKernel, a *RowArgs) {
 	p, i, wide := (*byte)(unsafe.Pointer(a)), t.rowShape(a.Cols), t.Level == machine.LevelAVX512

@@ -30,6 +30,9 @@ func (t *Table) NBitsRows(int) int { return 0 }
 // NBitsProduct is for levels that have such kernels.
 func (t *Table) NBitsProduct(int, int, *NBitsArgs) { panic("no kernels for few bits") }
 
+// NBitsBytes is for levels that have such kernels.
+func (t *Table) NBitsBytes(int, *NBitsArgs) { panic("no kernels for few bits") }
+
 // Chain is for levels with vectors.
 func (t *Table) Chain([]ChainStep, int) { panic("no chains") }
 

@@ -46,6 +46,9 @@ type Table struct {
 	// of numbers each; scale and zero have Nr elements.
 	NBits [3]func(dst *float32, src *byte, scale, zero *float32, n int)
 
+	// NBitsQuantize quantizes n blocks of a row to records for NBitsBytes: bytes, their scale and their sum; nil where there are no such kernels.
+	NBitsQuantize func(dst *byte, src *float32, block, n int)
+
 	// Conversions of a multiple of 16 numbers; nil means plain Go.
 	HalfToFloat, BfloatToFloat func(dst *float32, src *uint16, n int)
 	FloatToHalf, FloatToBfloat func(dst *uint16, src *float32, n int)

@@ -1,0 +1,87 @@
+package gemm
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Products of rows that are quantized to bytes with columns of 4 bits, which accuracy_level 4 of MatMulNBits permits. A block of
+// a row has the scale of its largest magnitude, as in ONNX Runtime:
+//
+//	s = max |a| / 127,  x[k] = round(a[k] / s)     C[m][n] = bias[n] + Σ over blocks: scale · s · Σ over k: x[k]·(q[k][n] − zero)
+//
+// Sums of a block are exact. A number is rounded by at most s·(1/2 + 127·2⁻²²), so that C is within
+//
+//	Σ over blocks: s·(1/2 + 127·2⁻²²)·Σ|B|  +  (blocks + 5)·2⁻²⁴·(|bias| + Σ (|A| + s)·|B|)
+//
+// of the exact sum of finite numbers, underflow and overflow aside. A block with NaN gives NaN; one with an infinite number and without NaN gives
+// infinite results of the sign of the sum over its infinite numbers, or NaN where that is 0.
+//
+// All products read the same packed columns, those of many rows a tile of rows after the other.
+
+// bytesTileRows is how many rows are quantized by one task and multiplied with a panel that is in the cache.
+const bytesTileRows = 64
+
+// bytesRows is how many rows a kernel takes, if not one: rows of a tile are rounded up to that, and what is there is not read.
+const bytesRows = 4
+
+// bytesMost is the largest block, whose sums float32 has: 15·127·8192 < 2²⁴.
+const bytesMost = 8192
+
+// ByBytes has the columns, which are not packed yet, laid out for rows that are quantized, where there are kernels for that.
+func (b *NBits) ByBytes() {
+	if b.byBytes = b.t.NBitsQuantize != nil && b.s.Bits == 4 && b.s.Block <= bytesMost; b.byBytes {
+		b.rows = b.Blocks() * b.s.Block / 2
+	}
+}
+
+// BytesBlock is what [GemmSpec.BytesBlock] wants to know.
+func (b *NBits) BytesBlock() int {
+	if b.byBytes {
+		return b.s.Block
+	}
+	return 0
+}
+
+// word is how many bytes of a column lie together.
+func (b *NBits) word() int {
+	if b.byBytes {
+		return 4
+	}
+	return 1
+}
+
+// planBytes makes tiles of some rows, each of which a task quantizes first. It returns the work of a panel: a product of four bytes
+// takes an instruction as one of float32 does.
+func (g *Gemm) planBytes() (perPanel int) {
+	s := &g.s
+	g.tileM = min(s.M, bytesTileRows)
+	g.tilesM = machine.CeilDiv(s.M, g.tileM)
+	g.k, g.shareA = Split{s.K, 1, s.K, 0}, true
+	g.blocks = machine.CeilDiv(s.K, s.BytesBlock)
+	g.records = g.blocks * (s.BytesBlock/4 + 2)
+	g.pieceA = machine.RoundUp((g.tileM+bytesRows-1)*g.records+g.blocks*s.BytesBlock, machine.SlackFloats)
+	return s.K * (g.tileM + 2) * g.t.Nr / 4
+}
+
+// quantizeRows quantizes the rows of a tile, padded with zeros.
+func (r *gemmRun) quantizeRows(tm int) {
+	g := r.g
+	s, piece := &g.s, r.sharedA[tm*g.pieceA:][:g.pieceA]
+	padded := piece[g.pieceA-g.blocks*s.BytesBlock:]
+	a := r.args.A[tm*g.tileM*s.LDA:]
+	for range min(g.tileM, s.M-tm*g.tileM) {
+		clear(padded[copy(padded, a[:s.K]):])
+		g.t.NBitsQuantize((*byte)(machine.Ptr(piece, 0)), machine.F32p(padded, 0), s.BytesBlock, g.blocks)
+		a, piece = a[min(s.LDA, len(a)):], piece[g.records:]
+	}
+}
+
+// addBytes is addProducts for rows of records.
+func (b *NBits) addBytes(args *simd.NBitsArgs, rows int) int {
+	if rows > 1 {
+		rows = bytesRows
+	}
+	b.t.NBitsBytes(rows, args)
+	return rows
+}
