@@ -307,35 +307,3 @@ func relax(i int) {
 	}
 	pause()
 }
-
-// FreeList keeps the states of calls that have ended for calls to come: a run allocates
-// only when more calls are active at the same time than ever before.
-type FreeList[T any] struct {
-	mu   sync.Mutex
-	free []*T
-}
-
-// Get takes a state from the list, or makes one if the list is empty.
-func (f *FreeList[T]) Get() *T {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if last := len(f.free) - 1; last >= 0 {
-		t := f.free[last]
-		f.free = f.free[:last]
-		return t
-	}
-	return new(T)
-}
-
-// Put returns a buffer, which holds no pointers, to the list as it is.
-func (f *FreeList[T]) Put(t *T) {
-	f.mu.Lock()
-	f.free = append(f.free, t)
-	f.mu.Unlock()
-}
-
-// Release clears a state, so that it keeps nothing reachable, and returns it to the list.
-func (f *FreeList[T]) Release(t *T) {
-	*t = *new(T)
-	f.Put(t)
-}
