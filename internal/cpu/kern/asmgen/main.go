@@ -37,6 +37,7 @@ var files = []struct {
 	{"simd", "binary", emitBinary},
 	{"simd", "reduce", emitReduce},
 	{"simd", "rows", emitRows},
+	{"simd", "columns", emitColumns},
 	{"simd", "dotrows", emitDotRows},
 	{"simd", "lrn", emitLRN},
 	{"simd", "rowops", emitRowOps},

@@ -16,7 +16,7 @@ var levels = []struct{ name, geometry, ints, depth string }{
 	{"AVX2", "lanes: 8, flops: 12 * 8 * 2, Mr: 6, Nr: 16, Tw: 8,", "PairRowU: pairRowU8§, PairRowS: pairRowS8§,", ""},
 	{"AVX512", "lanes: 16, flops: 12 * 16 * 2, Mr: 14, Nr: 32, Tw: 16,",
 		"RequantRows: requantRows§, RequantPixels: requantPixels§, AddFoursU: addFoursU8§, AddFoursS: addFoursS8§,",
-		"DepthRows: [2]DepthRows{depthRows1§, depthRows2§},"},
+		"DepthRows: [2]DepthRows{depthRows1§, depthRows2§},\nColMax: colMax§, ColMul: colMul§, ColExp: colExp§,"},
 }
 
 // Elementwise kernels, by function.

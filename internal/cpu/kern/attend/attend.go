@@ -106,6 +106,7 @@ type Plan struct {
 	keys    gemm.Split // into chunks
 	pairs   [2][2]pair // by the kinds of block and chunk: 1 for the shorter ones
 	packed  bool
+	cols    *columns // not nil: the attention is computed by columns
 
 	keySize, valueSize [2]int // floats of a packed chunk, by its kind
 	ws                 [4]int // bytes of a worker: scores, running maxima and sums, packed operands, workspace of products
@@ -135,6 +136,9 @@ func New(s Spec) (*Plan, error) {
 	p.s.Steps = slices.Clone(s.Steps)
 	if err := p.check(); err != nil {
 		return nil, err
+	}
+	if p.byColumns() {
+		return p, p.planColumns()
 	}
 	p.cut()
 	for b, rows := range parts(p.queries) {

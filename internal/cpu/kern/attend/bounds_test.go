@@ -31,6 +31,7 @@ func TestErrorBounds(t *testing.T) {
 			}{
 				{s: 1, t: 700, d: 64, e: 32}, {s: 5, t: 70, d: 40, e: 9, mask: true}, {s: 180, t: 300, d: 16, e: 16},
 				{s: 1, t: 2500, d: 24, e: 8}, {s: 9, t: 2500, d: 24, e: 8, mask: true}, {s: 530, t: 530, d: 8, e: 8, causal: true},
+				{s: 49, t: 49, d: 32, e: 20, mask: true}, {s: 44, t: 1100, d: 300, e: 33}, {s: 30, t: 400, d: 24, e: 16, mask: true},
 			} {
 				rng := rand.New(rand.NewPCG(uint64(i), 5))
 				h := newHardCase(rng, fill, c.s, c.t, c.d, c.e)

@@ -78,6 +78,11 @@ func (r *run) Run(i, worker int) {
 	}
 	j.place(i / r.blocks.P)
 	s := machine.NewScratch(r.ws[worker*p.per : (worker+1)*p.per])
+	from, n := r.blocks.Part(i % r.blocks.P)
+	if p.cols != nil {
+		j.panels(&s, from, n)
+		return
+	}
 	j.scores = s.Floats(p.ws[0] / 4)
 	stats := s.Floats(p.ws[1] / 4)
 	j.tops, j.sums = stats[:len(stats)/2], stats[len(stats)/2:]
@@ -86,7 +91,6 @@ func (r *run) Run(i, worker int) {
 	if p.packed {
 		j.pack()
 	}
-	from, n := r.blocks.Part(i % r.blocks.P)
 	for b := from; b < from+n && !machine.Closed(r.a.Done); b++ {
 		if p.keys.P == 1 && !p.s.Sunk {
 			j.whole(b)

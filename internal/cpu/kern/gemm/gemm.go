@@ -152,7 +152,9 @@ const (
 const (
 	taskShare   = 8
 	leastTask   = 1 << 18
-	ProductTask = 1 << 20 // of a product at most
+	ProductTask = 1 << 20 // of a product at most,
+
+	productShare = 32 // unless it has so many of a larger size: wide tiles read panels of A fewer times
 )
 
 // TaskWork returns the multiply-adds of a task, at most so many, where there are so many in all.
@@ -160,10 +162,11 @@ func TaskWork(all, most int) int { return min(max(leastTask, all/taskShare), mos
 
 // taskWork is [TaskWork] of a product.
 func (g *Gemm) taskWork(all int) int {
+	most := max(ProductTask, all/productShare)
 	if !g.s.Shared {
-		return ProductTask
+		return most
 	}
-	return TaskWork(all, ProductTask)
+	return TaskWork(all, most)
 }
 
 // NewGemm prepares a product at the active level.
@@ -295,7 +298,7 @@ func (g *Gemm) tile() {
 	if s.Epilogue.Bias == simd.BiasPerCol && s.N%t.Nr != 0 {
 		g.colBias = t.Nr
 	}
-	g.loopRows = s.ConstB || rows <= g.tileN*t.Nr
+	g.loopRows = s.ConstB && !s.ConstA || rows <= g.tileN*t.Nr
 	g.far = s.ConstB && s.K*s.N > nearSize && s.M <= farRows
 }
 

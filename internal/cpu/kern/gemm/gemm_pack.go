@@ -33,7 +33,7 @@ func (p *Packed) is(kind string, level machine.Level, n, k int) bool {
 
 // PackA lays a constant A (M×K, or K×M with TransA) out.
 func (g *Gemm) PackA(ctx context.Context, a Source) (*Packed, error) {
-	return PackAll(ctx, "Gemm", g.packingA(), a)
+	return PackAll(ctx, "Gemm", g.PackingA(), a)
 }
 
 // PackB lays a constant B (K×N, or N×K with TransB) out.
@@ -59,7 +59,8 @@ func (g *Gemm) piece(i, panels int) (k0, kc, p0, p1 int) {
 	return k0, kc, p0, min(p0+gemmPiecePanels, panels)
 }
 
-func (g *Gemm) packingA() *Packing {
+// PackingA is how an operand A that comes packed is laid out.
+func (g *Gemm) PackingA() *Packing {
 	return &Packing{
 		Layout: g.LayoutA(), Size: g.s.M*g.s.K + machine.SlackFloats, UnitSize: g.k.Largest()*g.t.Mr + machine.SlackFloats,
 		SourceLen: g.matrixLen(g.s.TransA, g.s.M, g.s.K, g.s.LDA), Pieces: g.k.P * machine.CeilDiv(g.m.P, gemmPiecePanels),

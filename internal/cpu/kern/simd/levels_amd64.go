@@ -106,6 +106,7 @@ var tableAVX512 = &Table{
 		RequantRows: requantRowsAVX512, RequantPixels: requantPixelsAVX512, AddFoursU: addFoursU8AVX512, AddFoursS: addFoursS8AVX512,
 	},
 	BlockTaps: blockTapsAVX512, BlockMax: blockMaxAVX512, DepthRows: [2]DepthRows{depthRows1AVX512, depthRows2AVX512},
+	ColMax: colMaxAVX512, ColMul: colMulAVX512, ColExp: colExpAVX512,
 	WinoIn: [2]winoIn{winoIn2AVX512, winoIn4AVX512}, WinoOut: [2]winoOut{winoOut2AVX512, winoOut4AVX512},
 	WinoFilter: [2]winoFilter{winoFilter2AVX512, winoFilter4AVX512},
 	RowOps: rowOps{

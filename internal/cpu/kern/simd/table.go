@@ -71,6 +71,11 @@ type Table struct {
 	DotRows            func(dst, x, rows *float32, n, k, ld, step int) // see DotRows; ld and step in bytes
 	SumSqDiff          func(x *float32, n int, mean float32) float32
 	ExpSumOnly         func(x *float32, n int, max float32) float32
+
+	// Columns of panels of Nr, over rows one after the other, by vectors of lanes; nil but with AVX-512. See package attend.
+	ColMax func(top, x *float32, rows, vectors int)      // joins maxima with those of columns
+	ColMul func(factor, x *float32, rows, vectors int)   // x·factor
+	ColExp func(sum, top, x *float32, rows, vectors int) // e^(x−top), of which sum gets the sums
 }
 
 // Lanes is the number of float32 in a vector, 1 at the generic level.
