@@ -5,12 +5,13 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/berth-onnx/berth/internal/cpu/contraction"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
 
-// Einsum, where it is a permutation or a product of matrices.
+// Einsum, where it is one permutation or one product of matrices where the operands lie; package contraction has the rest.
 //
 // The labels of two operands fall into four classes:
 //
@@ -56,6 +57,18 @@ func newTerm(labels string, shape []int, dims map[byte]int) (t term, ok bool) {
 func (t *term) has(l byte) bool { return strings.IndexByte(t.labels, l) >= 0 }
 
 func prepareEinsum(p *prep) (ops.Kernel, error) {
+	if k, err := p.einsumInPlace(); k != nil || err != nil || !p.allF32() {
+		return k, err
+	}
+	k, err := contraction.New(p.node, p.threads)
+	if err == nil {
+		p.workspace(k.Workspace())
+	}
+	return k, err
+}
+
+// einsumInPlace serves what one permutation or one product does; nil if neither.
+func (p *prep) einsumInPlace() (ops.Kernel, error) {
 	text := strings.ReplaceAll(ops.Str(p.node, "equation"), " ", "")
 	left, right, explicit := strings.Cut(text, "->")
 	terms := strings.Split(left, ",")
@@ -150,7 +163,7 @@ func (p *prep) einsumProduct(a, b, out term, dims map[byte]int) (ops.Kernel, err
 	k, left := mergedSide(ks, a, b, dims)
 	m, moreM := mergedSide(ms, out, a, dims)
 	n, moreN := mergedSide(ns, out, b, dims)
-	if len(left) > 0 || n.n > 1 && n.x != 1 {
+	if len(left) > 0 || n.n > 1 && n.x != 1 || m.n*n.n*k.n == 1 {
 		return nil, nil
 	}
 	s := gemm.GemmSpec{M: m.n, N: n.n, K: k.n, Alpha: 1}

@@ -2,9 +2,9 @@ package oracle
 
 import (
 	"math/rand"
+	"strings"
 	"testing"
 
-	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -30,24 +30,62 @@ func einsumCase(equation string, konst bool) opCase {
 	return k
 }
 
+// wholeEinsum has operands of small whole numbers: sums in any order are exact.
+func wholeEinsum(equation string) opCase {
+	k := einsumCase(equation, false)
+	k.tol = 0
+	for i, x := range k.in {
+		k.in[i] = x.from(func(r *rand.Rand) float64 { return float64(r.Intn(7) - 3) })
+	}
+	return k
+}
+
 func TestEinsum(t *testing.T) {
 	for _, e := range []string{
 		"ij->ji", "abci->caib", "ik,kj->ij", "ik,jk->ij", "ki,kj->ij", "ik,kj->ji", "bik,bkj->bij", "abik,abjk->abij", "baik,bcjk->bacij",
 		"aibk,ajbk->abij", "abij,ajbk->aibk", "i,j->ij", "ik,k->i", "k,ki->i", "bi,bi->b", "bij,ijk->bk", "aijb,kb->aijk", "abk,k->ab", "ai,bj->abij",
-		"ij,ij->ij",
+		"ij,ij->ij", "ij,k->i", "bani,aik->bnk", "bi,bj,ijk->bk", "ij->i", "ij->", "iij->ji", "ii->", "iik,kj->ji", "ab,bc,cij,jk->ika", "abcij,jibac->cab",
+		"i,j,k->", "ab,ab,ab->ba", "ab,ba->", "a,a->",
 	} {
 		runCases(t, []opCase{einsumCase(e, false), einsumCase(e, true)})
 	}
-	left := einsumCase("ij,k->i", false)
-	left.left = true
-	runCases(t, []opCase{left})
+	for _, c := range []opCase{
+		{name: "...ij,...jk->...ik", in: []arg{f32s(2, 1, 3, 4), f32s(3, 4, 5)}},
+		{name: "...ij,jk", in: []arg{f32s(2, 3, 4), f32s(4, 5)}},
+		{name: "ij,jk->ki", in: []arg{f32s(3, 1), f32s(4, 5)}},
+		{name: "ij,ij->ji", in: []arg{f32s(1, 4), f32s(3, 1)}},
+		{name: "iij,jk->ik", in: []arg{f32s(1, 3, 4), f32s(4, 5)}},
+	} {
+		c.op, c.tol, c.attrs = "Einsum", 1e-5, []ssa.Attr{ssa.StringAttr("equation", c.name)}
+		runCases(t, []opCase{c})
+	}
 }
 
-// TestEinsumRandom draws equations; those that are no product stay with the
-// reference kernel.
+// TestEinsumAny draws equations of one to four operands in which any label may occur anywhere: diagonals, sums over one operand
+// alone, results in any order.
+func TestEinsumAny(t *testing.T) {
+	r := rand.New(rand.NewSource(6))
+	for range 200 {
+		terms, seen := make([]string, 1+r.Intn(4)), ""
+		for i := range terms {
+			for range r.Intn(5) {
+				terms[i] += string("abcij"[r.Intn(5)])
+			}
+			seen += terms[i]
+		}
+		out := ""
+		for _, l := range r.Perm(5) {
+			if l := "abcij"[l : l+1]; strings.Contains(seen, l) && r.Intn(2) == 0 {
+				out += l
+			}
+		}
+		runCases(t, []opCase{wholeEinsum(strings.Join(terms, ",") + "->" + out)})
+	}
+}
+
+// TestEinsumRandom draws equations of two operands.
 func TestEinsumRandom(t *testing.T) {
 	r := rand.New(rand.NewSource(5))
-	served := 0
 	for range 150 {
 		classes := [4][]byte{} // batch, M, N, K
 		for _, l := range []byte("abcijk") {
@@ -64,17 +102,6 @@ func TestEinsumRandom(t *testing.T) {
 			return string(all)
 		}
 		e := shuffled(classes[0], classes[1], classes[3]) + "," + shuffled(classes[0], classes[2], classes[3]) + "->" + shuffled(classes[0], classes[1], classes[2])
-		k := einsumCase(e, false)
-		p, err := cpu.New().Prepare(t.Context(), k.build(t, 1).node, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if k.left = p.Kernel == nil; !k.left {
-			served++
-		}
-		runCases(t, []opCase{k})
-	}
-	if served < 20 {
-		t.Errorf("only %d of 150 equations are served", served)
+		runCases(t, []opCase{wholeEinsum(e)})
 	}
 }

@@ -13,6 +13,20 @@ type einsum struct {
 	out []int
 }
 
+// Equation reads the equation of an Einsum for operands of some shapes: the labels of the operands and of the result, and how long
+// they are.
+func Equation(equation string, shapes [][]int) (in [][]int, out []int, dims map[int]int, err error) {
+	ranks := make([]int, len(shapes))
+	for i, s := range shapes {
+		ranks[i] = len(s)
+	}
+	eq, err := parseEinsum(equation, ranks)
+	if err == nil {
+		dims, err = eq.dims(shapes)
+	}
+	return eq.in, eq.out, dims, err
+}
+
 // parseEinsum reads "ij,jk->ik", "ij,jk" (implicit result: the labels that occur
 // once, in ASCII order, behind the ellipsis) and the like.
 func parseEinsum(equation string, ranks []int) (eq einsum, err error) {
