@@ -77,9 +77,13 @@ func (k *gridSample) tile(c *ops.Call, i, worker int) {
 				continue
 			}
 			sum := float32(0)
-			for t, p := range a {
-				if p >= 0 {
-					sum += w[t] * x[p]
+			if a[0]|a[1]|a[2]|a[3] >= 0 {
+				sum = w[0]*x[a[0]] + w[1]*x[a[1]] + w[2]*x[a[2]] + w[3]*x[a[3]]
+			} else {
+				for t, p := range a {
+					if p >= 0 {
+						sum += w[t] * x[p]
+					}
 				}
 			}
 			y[j] = sum
@@ -90,33 +94,31 @@ func (k *gridSample) tile(c *ops.Call, i, worker int) {
 // neighbours finds the elements around a position; -1 for those that are outside
 // and count as zero.
 func (k *gridSample) neighbours(gx, gy float32, at []int32, weight []float32) {
-	var idx [2][2]int
-	var f [2][2]float32
-	for d, v := range [2]float32{gx, gy} {
-		dim := k.w
-		if d == 1 {
-			dim = k.h
-		}
-		idx[d], f[d] = k.along(v, dim)
+	x0, x1, fx := k.along(gx, k.w)
+	y0, y1, fy := k.along(gy, k.h)
+	for i, y := range [2]int{y0, y1} {
+		at[2*i], at[2*i+1] = int32(y*k.w+x0|(x0|y)>>63), int32(y*k.w+x1|(x1|y)>>63)
 	}
-	for i := range 4 {
-		x, y := i&1, i>>1
-		at[i] = -1
-		if idx[0][x] >= 0 && idx[1][y] >= 0 {
-			at[i] = int32(idx[1][y]*k.w + idx[0][x])
-		}
-		weight[i] = f[0][x] * f[1][y]
-	}
+	weight[0], weight[1], weight[2], weight[3] = (1-fx)*(1-fy), fx*(1-fy), (1-fx)*fy, fx*fy
 }
 
-// along finds the two indices around a position along one dimension and their
-// weights; with nearest the first one alone counts.
-func (k *gridSample) along(v float32, dim int) (idx [2]int, f [2]float32) {
+// along finds the two indices around a position along one dimension and the
+// weight of the second; with nearest the first one alone counts.
+func (k *gridSample) along(v float32, dim int) (i, j int, frac float32) {
 	lo, hi := -0.5, float64(dim)-0.5
 	p := ((v+1)*float32(dim) - 1) / 2
 	if k.corners {
 		lo, hi = 0, float64(dim-1)
 		p = (v + 1) / 2 * float32(dim-1)
+	}
+	if k.padding == gridZeros && !k.nearest {
+		if !(p > -2 && p < float32(dim)+1) {
+			return -1, -1, 0
+		}
+		if i = int(p); p < float32(i) {
+			i--
+		}
+		return orNone(i, dim), orNone(i+1, dim), p - float32(i)
 	}
 	at := float64(p)
 	if k.nearest {
@@ -132,18 +134,20 @@ func (k *gridSample) along(v float32, dim int) (idx [2]int, f [2]float32) {
 	}
 	if math.IsNaN(at) || math.Abs(at) > 1<<31 {
 		if k.padding == gridZeros {
-			return [2]int{-1, -1}, f
+			return -1, -1, 0
 		}
 		at = 0
 	}
 	first := math.Floor(at)
-	frac := float32(at - first)
-	return [2]int{k.inside(int(first), dim, lo, hi), k.inside(int(first)+1, dim, lo, hi)}, [2]float32{1 - frac, frac}
+	return k.inside(int(first), dim, lo, hi), k.inside(int(first)+1, dim, lo, hi), float32(at - first)
 }
+
+// orNone is an index, -1 if there is no element.
+func orNone(i, dim int) int { return i | (i|(dim-1-i))>>63 }
 
 // inside maps an index to one that exists, -1 if there is none.
 func (k *gridSample) inside(i, dim int, lo, hi float64) int {
-	if i >= 0 && i < dim {
+	if uint(i) < uint(dim) {
 		return i
 	}
 	switch k.padding {
