@@ -332,6 +332,8 @@ func (e *Engine) Prepare(ctx context.Context, list ...Assignment) (_ *Prepared, 
 		return nil, errNilContext
 	case e == nil:
 		e = standard()
+	case e.plans == nil:
+		return nil, errors.New("the engine was not made by NewEngine")
 	}
 	out := &Prepared{}
 	for len(list) > 0 {

@@ -363,3 +363,13 @@ func TestEpilogues(t *testing.T) {
 		same("added to itself", y, func(i int) float32 { return old[i] })
 	}
 }
+
+// TestZeroEngine: an engine that was not made by NewEngine is refused, and no engine is that of Assign.
+func TestZeroEngine(t *testing.T) {
+	x, err := expr.New[float32](3)
+	require.NoError(t, err)
+	assert.ErrorContains(t, new(expr.Engine).Assign(t.Context(), expr.Into(x, x.Add(x))), "NewEngine")
+	_, err = new(expr.Engine).Prepare(t.Context(), expr.Into(x, x.Add(x)))
+	assert.ErrorContains(t, err, "NewEngine")
+	assert.NoError(t, (*expr.Engine)(nil).Assign(t.Context(), expr.Into(x, x.Add(x))))
+}
