@@ -4,6 +4,7 @@
 package contraction
 
 import (
+	"math"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
@@ -169,8 +170,8 @@ func (k *Kernel) temporary(labels []int) (*array, error) {
 	const most = 1 << 40
 	a := k.dense(labels)
 	bytes, err := ndarray.ByteSize(ndarray.Float32, k.shape(labels))
-	if err != nil || bytes > most {
-		return a, &machine.SpecError{Kernel: "Einsum", Field: "dims", Why: "an intermediate takes more than a terabyte"}
+	if err != nil || int64(bytes) > most || int(bytes) > math.MaxInt/2-k.bytes {
+		return a, &machine.SpecError{Kernel: "Einsum", Field: "dims", Why: "an intermediate takes more than a terabyte, or than addresses reach"}
 	}
 	a.operand, a.offset = inWorkspace, k.reserve(int(bytes))
 	return a, nil
