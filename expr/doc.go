@@ -10,7 +10,8 @@
 //
 // A [Value] is an LValue or an RValue. An LValue has memory: a [Tensor], or a window of one (a slice with steps, a
 // transposition). An RValue is an [Expr]: an operator over other values, or a view of one. It has no memory; where an
-// operator reads it, its elements are computed there. Functions have ONNX's names, attributes and meaning.
+// operator reads it, its elements are computed there. Functions have ONNX's names, attributes and meaning; wherever one takes an axis,
+// a negative one counts from the back.
 //
 //	expression            Exp(a[1:3]) + b        a, b: Tensor; the others: Expr
 //	graph                 one node for each operator, windows as parameters

@@ -17,7 +17,7 @@ import (
 )
 
 // Operators that maps.go does not have: those of several element types, with absent operands, or that
-// read more than one element for one.
+// read more than one element for one. Axes count from the back where they are negative.
 
 // variadic is an operator of any number of operands, one at least.
 func variadic[T Elem](name string, x []Value[T]) Expr[T] {

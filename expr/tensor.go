@@ -107,14 +107,14 @@ func (t *Tensor[T]) Slice(ranges ...Range) *Tensor[T] {
 	return t.window(v, err)
 }
 
-// Pick is a window of one index of a dimension, which the window lacks; negative indices count from
+// Pick is a window of one index of a dimension, which the window lacks; a negative axis or index counts from
 // the back.
 func (t *Tensor[T]) Pick(axis, index int) *Tensor[T] {
 	v, err := picked(t.operand(*new(T)).shape, axis, index)
 	return t.window(v, err)
 }
 
-// Transpose is a window with the dimensions in another order; without axes, in reverse.
+// Transpose is a window with the dimensions in another order; without axes, in reverse. Negative axes count from the back.
 func (t *Tensor[T]) Transpose(axes ...int) *Tensor[T] {
 	v, err := transposed(t.operand(*new(T)).shape, axes)
 	return t.window(v, err)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/berth-onnx/berth/internal/ops/window"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // Views are affine: element j of a view is the element of the source whose index along dimension d
@@ -189,13 +190,14 @@ func sliced(shape []int, ranges []Range) (*view, error) {
 
 // picked is the view of one index of a dimension, without that.
 func picked(shape []int, axis, index int) (*view, error) {
-	if axis < 0 || axis >= len(shape) || index < -shape[axis] || index >= shape[axis] {
-		return nil, &ShapeError{"Pick", [][]int{shape}, "there is no such dimension or index"}
+	axis, err := ops.NormAxis(int64(axis), len(shape))
+	if err == nil {
+		index, err = ops.WrapIndex(int64(index), shape[axis])
+	}
+	if err != nil {
+		return nil, &ShapeError{"Pick", [][]int{shape}, err.Error()}
 	}
 	v := identity(shape)
-	if index < 0 {
-		index += shape[axis]
-	}
 	v.start[axis] = index
 	v.shape, v.of, v.step = slices.Delete(v.shape, axis, axis+1), slices.Delete(v.of, axis, axis+1), slices.Delete(v.step, axis, axis+1)
 	return v, nil
@@ -210,8 +212,9 @@ func transposed(shape, axes []int) (*view, error) {
 	}
 	v := identity(shape)
 	seen := make([]bool, len(shape))
-	for j, a := range axes {
-		if len(axes) != len(shape) || a < 0 || a >= len(shape) || seen[a] {
+	for j, axis := range axes {
+		a, err := ops.NormAxis(int64(axis), len(shape))
+		if len(axes) != len(shape) || err != nil || seen[a] {
 			return nil, &ShapeError{"Transpose", [][]int{shape, axes}, "the axes are no order of the dimensions"}
 		}
 		seen[a] = true
@@ -260,14 +263,14 @@ func Slice[T Elem](x Value[T], ranges ...Range) Expr[T] {
 	return Expr[T]{look(n, v, err)}
 }
 
-// Pick is one index of a dimension, which the result lacks; negative indices count from the back.
+// Pick is one index of a dimension, which the result lacks; a negative axis or index counts from the back.
 func Pick[T Elem](x Value[T], axis, index int) Expr[T] {
 	n := nodeOf(x)
 	v, err := picked(n.shape, axis, index)
 	return Expr[T]{look(n, v, err)}
 }
 
-// Transpose is a value with its dimensions in another order; without axes, in reverse.
+// Transpose is a value with its dimensions in another order; without axes, in reverse. Negative axes count from the back.
 func Transpose[T Elem](x Value[T], axes ...int) Expr[T] {
 	n := nodeOf(x)
 	v, err := transposed(n.shape, axes)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -38,11 +39,9 @@ func (b *Builder) Op(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
 	return n.Out[0]
 }
 
-// fail keeps the first failure.
+// fail keeps the first failure; nil is none.
 func (b *Builder) fail(err error) {
-	if b.err == nil {
-		b.err = err
-	}
+	b.err = cmp.Or(b.err, err)
 }
 
 // hasEnded reports whether more nodes are of no use: the first failure, which the end of the context is too, stands.

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -28,9 +29,12 @@ func MeanAbsoluteError(b *Builder, y *ssa.Value) *ssa.Value {
 	return b.mean(b.Op("Abs", []*ssa.Value{b.sub(y, b.Input(Target, y.Type))}))
 }
 
-// Huber is the mean of d²/2 where |d| <= delta, else of delta·(|d| - delta/2), with d = y - target.
+// Huber is the mean of d²/2 where |d| <= delta, else of delta·(|d| - delta/2), with d = y - target. A delta that is not above 0 and finite is
+// refused by [New].
 func Huber(delta float64) Loss {
 	return func(b *Builder, y *ssa.Value) *ssa.Value {
+		n := positive("Huber delta", delta)
+		b.fail(cmp.Or(n.check(), n.fits(y.Type.DType)))
 		d := b.sub(y, b.Input(Target, y.Type))
 		abs := b.Op("Abs", []*ssa.Value{d})
 		near := b.Op("LessOrEqual", []*ssa.Value{abs, b.Number(y, delta)})
@@ -77,6 +81,6 @@ func (b *Builder) scores(loss string, y *ssa.Value) {
 	if n == nil || n.Domain != "" || n.Op != "Softmax" && (n.Op != "Sigmoid" || loss != "binary cross entropy") {
 		return
 	}
-	b.fail(fmt.Errorf("the %s takes scores and makes probabilities of them, and %q has been made a probability by %s: Output (train --of) must name %q, which %s reads",
+	b.fail(fmt.Errorf("the %s takes scores and makes probabilities of them, and %q has been made a probability by %s: Output (--of) must name %q, which %s reads",
 		loss, y.Name, n.Op, n.In[0].Name, n.Op))
 }

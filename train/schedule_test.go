@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"testing"
@@ -60,9 +61,19 @@ func TestFit(t *testing.T) {
 	require.NoError(t, tr.Fit(t.Context(), repeated(5, nil, x, want), tell))
 	require.Len(t, losses, 5)
 	assert.Less(t, losses[4], losses[0])
+	saved, err := tr.Checkpoint()
+	require.NoError(t, err)
 	broken := errors.New("broken")
 	assert.ErrorIs(t, tr.Fit(t.Context(), repeated(1, broken, x, want), nil), broken)
 	assert.ErrorIs(t, tr.Fit(t.Context(), repeated(3, nil, x, want), func(int, float64) error { return broken }), broken)
-	assert.ErrorContains(t, tr.Fit(t.Context(), repeated(1, nil, x, filled(math.NaN(), 4, 2)), nil), "NaN")
+	for _, wrong := range []float64{math.NaN(), math.Inf(1)} {
+		steps := tr.Steps() + 1
+		told := false
+		err := tr.Fit(t.Context(), repeated(2, nil, x, filled(wrong, 4, 2)), func(int, float64) error { told = true; return nil })
+		assert.EqualError(t, err, fmt.Sprintf("the loss of step %d is %g: lower the rate, set ClipNorm, or look for what is no number in the data", steps, wrong))
+		assert.False(t, told)
+		assert.Equal(t, steps, tr.Steps())
+		require.NoError(t, tr.Restore(saved))
+	}
 	assert.ErrorContains(t, tr.Fit(t.Context(), repeated(1, nil, x), nil), "2 inputs")
 }

@@ -124,17 +124,55 @@ func New(ctx context.Context, m *berth.Model, o Options) (_ *Trainer, err error)
 	return t, nil
 }
 
+// rateOption is where the rate is from.
+const rateOption = "Options.Rate"
+
+// counts are of steps and bytes.
+func (o *Options) counts() []number {
+	return []number{count("Options.Accumulate", int64(o.Accumulate), 0, "a number of steps, or 0 for one"), count("Options.Budget", o.Budget, 0, "a number of bytes, or 0 for no bound")}
+}
+
+// numbers are those that weights and derivatives are computed with, but for the rate.
+func (o *Options) numbers() []number {
+	clip := notNegative("Options.ClipNorm", o.ClipNorm)
+	clip.want = "a finite length, or 0 for none"
+	return append([]number{clip}, o.Optimizer.numbers...)
+}
+
+// rateOf is the rate of a change, and what is wrong with it or its schedule.
+func (o *Options) rateOf(change int) (rate float64, err error) {
+	rate, err = called(o.Rate, change)
+	if err != nil {
+		var wrong *berth.OptionError // of a schedule of this package
+		if errors.As(err, &wrong) {
+			return 0, wrong
+		}
+		return 0, err
+	}
+	if n := notNegative(rateOption, rate); n.check() != nil {
+		return 0, &berth.OptionError{Option: rateOption, Got: fmt.Sprintf("%g in change %d", rate, change), Want: n.want}
+	}
+	return rate, nil
+}
+
+// called is what a schedule returns; a panic of it is an error.
+func called(s Schedule, change int) (rate float64, err error) {
+	defer rescue.Into(&err)
+	rescue.Call(rateOption, func() { rate = s(change) })
+	return rate, nil
+}
+
 // check reports options that make no sense.
 func (o *Options) check(m *berth.Model) error {
+	if err := firstWrong(append(o.counts(), o.numbers()...), number.check); err != nil {
+		return err
+	}
+	if _, err := o.rateOf(1); err != nil {
+		return err
+	}
 	switch {
 	case len(m.Outputs()) == 0:
 		return errors.New("the model has no outputs, and so no loss")
-	case o.Accumulate < 0:
-		return fmt.Errorf("Accumulate is %d; it must be a number of steps, or 0 for one", o.Accumulate)
-	case !(o.ClipNorm >= 0):
-		return fmt.Errorf("ClipNorm is %g; it must be a length, or 0 for none", o.ClipNorm)
-	case o.Budget < 0:
-		return fmt.Errorf("Budget is %d; it must be a number of bytes, or 0 for no bound", o.Budget)
 	case o.Learn != nil && len(o.Learn) == 0:
 		return errors.New("Learn names no weight; nil learns all")
 	}
@@ -182,6 +220,9 @@ func (t *Trainer) complete(ctx context.Context, g *ssa.Graph) error {
 	weights, slopes, err := t.slopes(ctx, g, loss)
 	if err == nil {
 		err = sameType(weights)
+	}
+	if err == nil {
+		err = firstWrong(t.options.numbers(), func(n number) error { return n.fits(weights[0].Type.DType) })
 	}
 	if err != nil {
 		return err
@@ -531,12 +572,13 @@ func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float
 		scalars[0].SetInt(0, int64(step))
 		scalars = scalars[1:]
 	}
-	var rate float64
-	rescue.Call("Options.Rate", func() { rate = t.options.Rate(change) })
-	if math.IsNaN(rate) || math.IsInf(rate, 0) {
-		return 0, fmt.Errorf("the rate of change %d is %g", change, rate)
+	rate, err := t.options.rateOf(change)
+	if err != nil {
+		return 0, err
 	}
-	scalars[0].SetFloat(0, rate)
+	if scalars[0].SetFloat(0, rate); math.IsInf(scalars[0].Float(0), 0) {
+		return 0, number{option: rateOption, value: rate}.fits(scalars[0].DType)
+	}
 	for i := range t.options.Optimizer.scalars {
 		scalars[1+i].SetFloat(0, t.options.Optimizer.scalar(i, change))
 	}

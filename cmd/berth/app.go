@@ -168,7 +168,9 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 
 // optionFlags are the flags that become options of the library.
 var optionFlags = map[string]string{"WithBackend": "--backend", "WithBound": "--bound", "WithDim": "--dim", "WithLimits": "--limit", "WithMaxMemory": "--max-memory",
-	"WithMaxOpset": "--max-opset", "WithPlanner": "--planner", "WithSchedule": "--schedule", "WithShape": "--shape", "WithThreads": "--threads", "WithChannelBlock": "--channel-block"}
+	"WithMaxOpset": "--max-opset", "WithPlanner": "--planner", "WithSchedule": "--schedule", "WithShape": "--shape", "WithThreads": "--threads", "WithChannelBlock": "--channel-block",
+	"Options.Rate": "--rate", "Options.ClipNorm": "--clip", "SGD decay": "--decay", "Momentum decay": "--decay", "Nesterov decay": "--decay", "Adam decay": "--decay",
+	"AdamW decay": "--decay", "Adagrad decay": "--decay"}
 
 // flagOf is the flag by which an option was set that the library refuses, "" for other errors.
 func flagOf(err error) string {

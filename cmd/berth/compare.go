@@ -31,6 +31,7 @@ type compareFlags struct {
 	budget   time.Duration
 	write    string
 	train    string
+	output   string // that the loss of --train is of
 	backend  string
 
 	budgetGiven bool   // so that searches may use all of it
@@ -64,7 +65,7 @@ func (a *app) compareCmd() *cobra.Command {
 	var f compareFlags
 	c := &cobra.Command{Use: "compare MODEL | --instance FILE.csv", Short: "Compare peak memory across planners",
 		Long: compareLong,
-		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --schedule all --in-place both --rules --run --csv > planners.csv\n" +
+		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --train cross-entropy --of scores\n  berth compare model.onnx --schedule all --in-place both --rules --run --csv > planners.csv\n" +
 			"  berth compare --instance D.csv --capacity 1048576",
 		Args: func(_ *cobra.Command, args []string) error {
 			if (f.instance == "") != (len(args) == 1) {
@@ -93,6 +94,7 @@ func (a *app) compareCmd() *cobra.Command {
 	c.Flags().StringVar(&f.inPlace, "in-place", "on", "results over operands, and operands made inside concatenations: on, off or both")
 	c.Flags().DurationVar(&f.budget, "budget", defaultBudget, "time for each planner; 0 is as long as it takes; exact uses all that is given, by default a fixed amount of work")
 	c.Flags().StringVar(&f.train, "train", "", "compare a step of training instead, with a loss: "+strings.Join(slices.Sorted(maps.Keys(losses)), ", "))
+	outputFlag(c, &f.output, "output that the loss of --train is of")
 	a.backendFlags(c, &f.backend)
 	c.Flags().StringVar(&f.write, "write-instance", "", "also write the model's placement problem, with a plan, as an instance file")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a header line")
@@ -410,6 +412,14 @@ type trainRow struct {
 	Error       string `json:"error"`
 }
 
+// trainRowsJSON is the object printed by compare --train.
+type trainRowsJSON struct {
+	Model    string     `json:"model"`
+	Loss     string     `json:"loss"`
+	Of       string     `json:"of,omitempty"` // with --of
+	Training []trainRow `json:"training"`
+}
+
 // trainBudgets are the budgets of a planner's rows, by the row without one: the arena less a half of its activations, and half the arena. The least
 // arena that was found comes after them.
 func trainBudgets(free trainRow) []int64 {
@@ -433,7 +443,7 @@ func (a *app) compareTraining(ctx context.Context, model string, f compareFlags)
 	defer bar.done()
 	var rows []trainRow
 	for _, p := range planners {
-		o := train.Options{Loss: losses[f.train], Compile: append(opts[:len(opts):len(opts)], berth.WithPlanner(p))}
+		o := train.Options{Loss: losses[f.train], Output: f.output, Compile: append(opts[:len(opts):len(opts)], berth.WithPlanner(p))}
 		more, err := trainRows(ctx, m, p, o, bar)
 		if err != nil {
 			return err
@@ -442,7 +452,7 @@ func (a *app) compareTraining(ctx context.Context, model string, f compareFlags)
 	}
 	bar.done()
 	if a.json {
-		return a.printJSON(map[string]any{"model": model, "loss": f.train, "training": rows})
+		return a.printJSON(trainRowsJSON{model, f.train, f.output, rows})
 	}
 	t := newTable(a.out, "planner", "budget", "arena", "bytes", "activations", "over bound", "kept")
 	for _, r := range rows {

@@ -60,6 +60,7 @@ var idleRules = []idleRule{
 	{"bench", func(g given) bool { return g.is("backend", "cuda-sim") }, " with --backend cuda-sim, which has no times", []string{"seconds", "profile", "compare", "tape-machine"}},
 	{"bench", func(g given) bool { return !g.any("compare") }, " without --compare ort", []string{"python", "errors"}},
 	{"compare", func(g given) bool { return g.any("train") }, " with --train", []string{"seed", "budget", "capacity", "backend", "device", "device-memory"}},
+	{"compare", func(g given) bool { return !g.any("train") }, " without --train", []string{"of"}},
 	{"compare", func(g given) bool { return g.any("instance") }, " of a bare instance", slices.Concat(without(ofModels, "planner", "parallel-safe", "max-memory"), []string{"data", "backend", "device", "device-memory"})},
 	{"compare", func(g given) bool { return g.is("backend", "reference") }, " with --backend reference", []string{"optimize-for", "accuracy"}},
 	{"compare", func(g given) bool { return !g.any("run") }, " without --run, since plans that are only compared take no memory of a device: add --run, or leave it out", []string{"device-memory"}},

@@ -57,7 +57,7 @@ func (a *app) trainCmd() *cobra.Command {
 	c.Flags().StringVar(&f.data, "data", "", "archive of arrays, .npz: one for each input, and \"target\"")
 	c.Flags().StringVarP(&f.out, "output", "o", "", "file to write the trained model to")
 	c.Flags().StringVar(&f.loss, "loss", "cross-entropy", "what is to become small: "+names(slices.Collect(maps.Keys(losses))))
-	c.Flags().StringVar(&f.output, "of", "", "output that the loss is of, or another value, as the scores before a last Softmax (default the first output)")
+	outputFlag(c, &f.output, "output that the loss is of")
 	c.Flags().StringArrayVar(&f.learn, "learn", nil, "weight to be changed (repeatable; default all that the loss depends on)")
 	c.Flags().StringVar(&f.optimizer, "optimizer", "sgd", "how weights change: "+names(slices.Collect(maps.Keys(optimizers))))
 	c.Flags().Float64Var(&f.rate, "rate", 0.01, "rate of learning")
@@ -74,6 +74,11 @@ func (a *app) trainCmd() *cobra.Command {
 	return c
 }
 
+// outputFlag adds --of.
+func outputFlag(c *cobra.Command, name *string, what string) {
+	c.Flags().StringVar(name, "of", "", what+", or another value, as the scores before a last Softmax (default the first output)")
+}
+
 // check reports flags that make no sense, and reads the budget.
 func (f *trainFlags) check() (budget int64, err error) {
 	switch {
@@ -83,11 +88,20 @@ func (f *trainFlags) check() (budget int64, err error) {
 		return 0, usagef("--loss %s is unknown%s", f.loss, didYouMean(f.loss, slices.Sorted(maps.Keys(losses))))
 	case optimizers[f.optimizer] == nil:
 		return 0, usagef("--optimizer %s is unknown%s", f.optimizer, didYouMean(f.optimizer, slices.Sorted(maps.Keys(optimizers))))
-	case !(f.rate > 0) || math.IsInf(f.rate, 0) || !(f.decay >= 0) || !(f.clip >= 0):
-		return 0, usagef("--rate %v, --decay %v, --clip %v: want a positive rate, and the others from 0 on", f.rate, f.decay, f.clip)
-	case f.batch < 0 || f.epochs < 1 || f.steps < 0 || f.warmup < 0 || f.accumulate < 1:
-		return 0, usagef("--batch %d, --epochs %d, --steps %d, --warmup %d, --accumulate %d: want counts", f.batch, f.epochs, f.steps, f.warmup, f.accumulate)
-	case f.budget == "":
+	}
+	for _, n := range []struct {
+		flag  string
+		v     float64
+		least float64
+		want  string
+	}{{"rate", f.rate, math.SmallestNonzeroFloat64, "a finite number above 0"}, {"decay", f.decay, 0, "a finite number from 0 on"}, {"clip", f.clip, 0, "a finite length, or 0 for none"},
+		{"batch", float64(f.batch), 0, "a number of examples, or 0 for the model's"}, {"epochs", float64(f.epochs), 1, "a number of passes"},
+		{"steps", float64(f.steps), 0, "a number of steps, or 0 for all"}, {"warmup", float64(f.warmup), 0, "a number of steps"}, {"accumulate", float64(f.accumulate), 1, "a number of steps"}} {
+		if !(n.v >= n.least) || math.IsInf(n.v, 0) {
+			return 0, usagef("--%s %v: want %s", n.flag, n.v, n.want)
+		}
+	}
+	if f.budget == "" {
 		return 0, nil
 	}
 	if budget, err = parseBytes(f.budget); err != nil {
@@ -134,7 +148,7 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 	}
 	rate := train.Constant(f.rate)
 	if f.cosine {
-		rate = train.Cosine(f.rate, 0, total/f.accumulate)
+		rate = train.Cosine(f.rate, 0, max(1, total/f.accumulate))
 	}
 	if f.warmup > 0 {
 		rate = train.Warmup(f.warmup, rate)

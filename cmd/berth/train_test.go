@@ -72,6 +72,7 @@ func TestTrain(t *testing.T) {
 	assert.Len(t, head["learned"], 1)
 	text := ok(t, append(args, "-o", filepath.Join(dir, "text.onnx"), "--steps", "2", "--cosine", "--warmup", "1", "--clip", "1")...)
 	assert.Contains(t, text, "loss of the last step")
+	ok(t, append(args, "-o", filepath.Join(dir, "short.onnx"), "--steps", "2", "--cosine", "--accumulate", "3")...)
 }
 
 // TestTrainErrors: what is missing or does not fit is told by name, and no file is written.
@@ -93,13 +94,24 @@ func TestTrainErrors(t *testing.T) {
 		{"an unknown loss", exitUsage, "cross-entropy", []string{"--data", data, "-o", out, "--loss", "cross-entropi"}},
 		{"an unknown optimizer", exitUsage, "adam", []string{"--data", data, "-o", out, "--optimizer", "adams"}},
 		{"a rate of 0", exitUsage, "--rate 0", []string{"--data", data, "-o", out, "--rate", "0"}},
+		{"a rate that is no number", exitUsage, "--rate NaN", []string{"--data", data, "-o", out, "--rate", "NaN"}},
+		{"a rate beyond the weights' type", exitUsage, "--rate 1e+39: want a number that float32 has", []string{"--data", data, "-o", out, "--loss", "mean-squared-error", "--rate", "1e39"}},
+		{"an infinite decay", exitUsage, "--decay +Inf: want a finite number from 0 on", []string{"--data", data, "-o", out, "--decay", "Inf"}},
+		{"a negative decay", exitUsage, "--decay -1", []string{"--data", data, "-o", out, "--decay", "-1"}},
+		{"a decay beyond the weights' type", exitUsage, "--decay 1e+39: want a number that float32 has", []string{"--data", data, "-o", out, "--loss", "mean-squared-error", "--optimizer", "adamw", "--decay", "1e39"}},
+		{"an infinite length", exitUsage, "--clip +Inf: want a finite length", []string{"--data", data, "-o", out, "--clip", "Inf"}},
+		{"a length beyond the weights' type", exitUsage, "--clip 1e+39", []string{"--data", data, "-o", out, "--loss", "mean-squared-error", "--clip", "1e39"}},
+		{"a negative batch", exitUsage, "--batch -1", []string{"--data", data, "-o", out, "--batch", "-1"}},
+		{"negative steps", exitUsage, "--steps -1", []string{"--data", data, "-o", out, "--steps", "-1"}},
+		{"a negative warmup", exitUsage, "--warmup -1", []string{"--data", data, "-o", out, "--warmup", "-1"}},
+		{"no accumulation", exitUsage, "--accumulate 0", []string{"--data", data, "-o", out, "--accumulate", "0"}},
 		{"no passes", exitUsage, "--epochs 0", []string{"--data", data, "-o", out, "--epochs", "0"}},
 		{"a budget of words", exitUsage, "--budget", []string{"--data", data, "-o", out, "--budget", "much"}},
 		{"a file that is none", exitFailed, "nothing.npz", []string{"--data", filepath.Join(dir, "nothing.npz"), "-o", out}},
 		{"too few examples", exitFailed, "2 examples", []string{"--data", short, "-o", out, "--loss", "mean-squared-error"}},
 		{"arrays of other lengths", exitFailed, "same examples", []string{"--data", uneven, "-o", out}},
 		{"no target", exitFailed, `"target"`, []string{"--data", alone, "-o", out, "--loss", "mean-squared-error"}},
-		{"probabilities as scores", exitFailed, `(train --of) must name "Gemm_4_0"`, []string{"--data", integers, "-o", out}},
+		{"probabilities as scores", exitFailed, `(--of) must name "Gemm_4_0"`, []string{"--data", integers, "-o", out}},
 		{"a value that is none", exitFailed, `"scores"`, []string{"--data", integers, "-o", out, "--of", "scores"}},
 		{"a target of another type", exitFailed, `"target" is int64`, []string{"--data", integers, "-o", out, "--loss", "mean-squared-error"}},
 		{"a weight that is none", exitFailed, `"w99"`, []string{"--data", data, "-o", out, "--learn", "w99"}},
@@ -129,6 +141,10 @@ func TestCompareTrain(t *testing.T) {
 	}
 	assert.LessOrEqual(t, least, free)
 	assert.Contains(t, ok(t, "compare", "builtin:mlp", "--train", "huber", "--planner", "best-fit"), "kept")
+	scores := object(t, ok(t, "compare", "builtin:mlp", "--train", "cross-entropy", "--of", "Gemm_4_0", "--json", "--planner", "greedy-size"), "model", "loss", "of", "training")
+	assert.Equal(t, "Gemm_4_0", scores["of"])
+	fails(t, exitFailed, []string{`(--of) must name "Gemm_4_0"`}, "compare", "builtin:mlp", "--train", "cross-entropy")
+	fails(t, exitFailed, []string{`no output is called "scores"`}, "compare", "builtin:mlp", "--train", "cross-entropy", "--of", "scores")
 	fails(t, exitUsage, []string{"--train"}, "compare", "builtin:mlp", "--train", "cross-entropy", "--csv")
 	fails(t, exitUsage, []string{"is no loss"}, "compare", "builtin:mlp", "--train", "cros-entropy")
 }
