@@ -119,7 +119,8 @@ func (c *config) ready(ctx context.Context) error {
 	return err
 }
 
-// release drops copies of constants that the program does not read.
+// release drops copies of constants that the program does not read, and the pages of files that compiling has read: what runs read
+// comes back without its neighbours.
 func (m *Model) release(p *program.Program) {
 	read := p.Constants()
 	m.module.Graph.Walk(func(g *ssa.Graph) {
@@ -129,6 +130,7 @@ func (m *Model) release(p *program.Program) {
 			}
 		}
 	})
+	m.life.share.files.discard()
 }
 
 // giveBack returns the heap that compiling took to the system, where much of it is free. It is a collection, which programs
@@ -143,7 +145,7 @@ func giveBack() {
 
 // heapSlack is how many bytes of the heap may be in use or free before the first session of a program begins with a
 // collection.
-const heapSlack = 64 << 20
+const heapSlack = 16 << 20
 
 // foldingOnly are the passes that make shapes known and change nothing else.
 var foldingOnly = []string{"shape-fold", "fold", "dead"}

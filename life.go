@@ -75,6 +75,15 @@ func (f *files) check() error {
 	return nil
 }
 
+// discard gives the pages of the mappings back; reading them again brings them back.
+func (f *files) discard() {
+	for _, h := range f.held {
+		if m, ok := h.(interface{ Bytes() []byte }); ok {
+			sysmem.Discard(m.Bytes())
+		}
+	}
+}
+
 func newFiles(held []io.Closer) *files {
 	f := &files{held: held}
 	for _, h := range held {

@@ -112,6 +112,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 		return err
 	}
 	defer r.Close()
+	have, unread := a.inputsOf(model) // which are the caller's, as with other runtimes
 	startRSS, grown := sysmem.ResidentNow(), growth()
 	start := time.Now()
 	m, err := a.model(model, false)
@@ -120,9 +121,8 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	}
 	defer m.Close()
 	opened := time.Since(start)
-	have, err := a.inputsOf(model)
-	sysmem.DropCode() // what opening and reading ran
-	if err == nil {
+	sysmem.DropCode() // what opening ran
+	if err = unread; err == nil {
 		err = cmp.Or(a.checkGiven(m, have), a.checkSeed(m, have))
 	}
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// firstHeap is the size of the heap at its first collection. Opening and compiling a small model makes some 10 to 30 MB of
-// objects. The runtime begins with 4 MB, and four or five collections on the way to a heap of that size take a third of the
-// time.
-const firstHeap = 32 << 20
+// firstHeap is the size of the heap at its first collection. Opening and compiling a small model makes some 3 to 10 MB of objects,
+// most of which are garbage before its weights are packed. The runtime begins with 4 MB, and the collections on the way to a
+// heap of this size take a fifth of the time.
+const firstHeap = 16 << 20
 
 // runtimeFirstHeap is the size at which the runtime collects first, at 100 percent.
 const runtimeFirstHeap = 4 << 20

@@ -20,12 +20,12 @@ func TestCollectorIsDelayedOnce(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(150))
 	t.Setenv("GOGC", "")
 	end := new(collector).delay()
-	assert.Equal(t, 800, percent())
+	assert.Equal(t, 400, percent())
 	end()
 	assert.Equal(t, 150, percent(), "the command ended before a collection")
 
 	defer new(collector).delay()()
-	assert.Equal(t, 800, percent())
+	assert.Equal(t, 400, percent())
 	runtime.GC()
 	assert.Eventually(t, func() bool { return percent() == 150 }, 10*time.Second, time.Millisecond, "the heap was collected")
 

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/internal/slab"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -345,12 +346,28 @@ func (c *compiler) countReport() {
 		case SlotDynamic:
 			c.p.Report.Dynamic++
 		case SlotConst:
-			s.Const = s.Value.Const
+			s.Const = ofMemory(s.Value.Const)
 		}
 	}
 	c.p.Main.each(func(in *Instr) { c.p.sharesWork = c.p.sharesWork || in.call >= 0 && in.Threads > 1 })
 	c.countKernels()
 	c.p.Report.CopiesPerTrip = c.p.Timeline.CopiesPerTrip()
+}
+
+// copiedConstant is the size in bytes up to which a constant that runs read is copied out of a mapped file: for one element the system
+// maps 64 KB around it, so that the biases of a network kept a quarter of its file resident.
+const copiedConstant = 4 << 10
+
+// ofMemory is a constant with the elements of c, in ordinary memory where these are few and lie in a mapped file.
+func ofMemory(c *ssa.Constant) *ssa.Constant {
+	if c == nil || c.StoredBytes() > copiedConstant || !sysmem.IsMapped(c.Packed()) {
+		return c
+	}
+	a, err := c.Array()
+	if err != nil {
+		return c // who reads it is told
+	}
+	return ssa.NewConstant(a.Clone())
 }
 
 // countKernels counts the kernels of nodes with known shapes and what they hold.
