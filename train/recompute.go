@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/batch"
 	"github.com/berth-onnx/berth/internal/fuse"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -19,8 +20,9 @@ import (
 //	two segments   f1 ─ f2 ─ f3 ─ f4 ─ loss ─ b4 ─ b3 ─ f1' ─ b2 ─ b1  f2 is kept, f3 and f4 are near
 //
 // Candidates are tried from the one that computes least again: nothing; results of cheap operators, those that are not products,
-// convolutions or normalizations; then more and more segments of the way forward, of which values that cross a boundary are
-// kept, all of them or without those of cheap operators. Each candidate is ordered, planned and verified as any program, so its arena is what a step takes. The first
+// convolutions or normalizations; the batch in more and more parts (internal/batch), which compute nothing again unless they do results of cheap operators;
+// then more and more segments of the way forward, of which values that cross a boundary are
+// kept, all of them or without those of cheap operators. Each candidate is ordered and laid out as any program; one of which no more bytes are live at once than the budget has is also planned as any is. The first
 // that fits is the program. Where none does, the smallest is made smaller at its peak (refine.go). Copies compute what the originals did, perhaps in
 // other groups of elementwise nodes, whose last bits may differ.
 //
@@ -41,35 +43,35 @@ func (e *BudgetError) Error() string {
 // its copies.
 func (t *Trainer) planned(ctx context.Context, m *ssa.Module, opts []berth.Option) (*berth.Program, error) {
 	s := &search{trainer: t, module: m, options: opts}
-	var least *plan
-	for i, candidate := range candidates() {
-		if i > 0 && 2*candidate.segments > s.nodes {
+	list := candidates()
+	p, err := s.plan(ctx, list[0], true)
+	if err != nil || s.fits(p) {
+		return s.take(p), err
+	}
+	for _, c := range slices.Insert(list[1:], 1, inParts(s.axes)...) {
+		if 2*c.segments > s.nodes || s.axes != nil && c.segments > fewSegments {
 			break
 		}
-		p, err := s.plan(ctx, candidate)
-		if err != nil || s.fits(p) {
+		if p, err = s.try(ctx, c); err != nil || p != nil {
 			return s.take(p), err
 		}
-		if least == nil || p.arena() < least.arena() {
-			least = p
-		}
 	}
-	start := least
-	for _, s.high = range []int64{start.arena(), start.arena() / 4 * 3} {
-		p, err := s.refine(ctx, start)
-		if err != nil || s.fits(p) {
+	start := s.least
+	for _, s.high = range []int64{start.bound(), start.bound() / 4 * 3} {
+		if p, err = s.refine(ctx, start); err != nil || p != nil {
 			return s.take(p), err
 		}
-		if p.arena() < least.arena() {
-			least = p
-		}
 	}
-	return nil, &BudgetError{Budget: t.options.Budget, Least: least.arena()}
+	if p, err = s.plan(ctx, s.least.candidate, true); err != nil || s.fits(p) {
+		return s.take(p), err
+	}
+	return nil, &BudgetError{Budget: t.options.Budget, Least: p.program.Plan().ArenaBytes}
 }
 
 // candidate says which results of the way forward are kept, by position of the node.
 type candidate struct {
 	name     string
+	parts    int // of the batch; 0: it is not cut
 	segments int // that the way forward is cut into; 0: it is not
 	keep     func(f *forwardPart, at int) bool
 	apart    map[string]bool // results, by name, of which copies for copies are others than those for the way back; nil: of none
@@ -147,9 +149,29 @@ func candidates() []candidate {
 	}
 	for _, count := range []int{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} {
 		list = append(list, candidate{name: fmt.Sprintf("%d segments", count), segments: count, keep: func(f *forwardPart, at int) bool { return f.crosses(at, count) }})
-		if count <= 4 { // with more, the copies of the operators between two boundaries take what the results took
+		if count <= fewSegments { // with more, the copies of the operators between two boundaries take what the results took
 			list = append(list, candidate{name: fmt.Sprintf("%d segments, but no results of cheap operators", count), segments: count,
 				keep: func(f *forwardPart, at int) bool { return f.crosses(at, count) && !isCheap(f.nodes[at]) }})
+		}
+	}
+	return list
+}
+
+// fewSegments is how many segments are tried where the batch can be cut: with more, the copies take what results took.
+const fewSegments = 4
+
+// mostParts is into how many parts a batch is cut at most.
+const mostParts = 16
+
+// inParts are the choices that cut the batch, from the one with the largest parts.
+func inParts(axes *batch.Axes) (list []candidate) {
+	for _, count := range axes.Parts() {
+		if count > mostParts {
+			break
+		}
+		for _, c := range candidates()[:2] {
+			c.name, c.parts = fmt.Sprintf("%s, in %d parts of the batch", c.name, count), count
+			list = append(list, c)
 		}
 	}
 	return list

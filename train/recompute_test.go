@@ -31,9 +31,9 @@ func deep(t testing.TB, layers, rows, width int) *berth.Model {
 }
 
 // TestBudget: steps within a budget have the losses and weights of steps without one, bit for bit, in an arena that fits,
-// over poisoned memory.
+// over poisoned memory. The batch is of a prime number, so it stays in one part.
 func TestBudget(t *testing.T) {
-	const rows = 256
+	const rows = 257
 	x, want := waves(1, 5, rows, 8), waves(0.5, 6, rows, 8)
 	steps := func(budget int64) (tr *train.Trainer, losses []float64, err error) {
 		tr, err = train.New(t.Context(), deep(t, 16, rows, 8), train.Options{Loss: train.MeanSquaredError, Optimizer: train.Momentum(0.9, 0), Budget: budget})
@@ -69,6 +69,57 @@ func TestBudget(t *testing.T) {
 	var short *train.BudgetError
 	require.ErrorAs(t, err, &short)
 	assert.LessOrEqual(t, float64(short.Least), 0.6*float64(arena))
+}
+
+// TestBudgetOfParts: a batch in parts gives the losses and weights but for roundings, with every optimizer and with all that a step does beside, dropout included.
+func TestBudgetOfParts(t *testing.T) {
+	const rows, width = 256, 8
+	dropped := `in %x: float32[256,8] in %w: float32[8,32] in %v: float32[32,8] const %half: float32[] = 0.5 const %yes: bool[] = true
+		%a = MatMul(%x, %w) %b = Tanh(%a) %c = Dropout(%b, %half, %yes) %d = MatMul(%c, %v) out %d`
+	perceptron := func() *berth.Model { return deep(t, 16, rows, width) }
+	dropout := func() *berth.Model {
+		return parsed(t, dropped, map[string]*ndarray.Array{"w": waves(0.2, 1, 8, 32), "v": waves(0.2, 2, 32, 8)})
+	}
+	for _, c := range []struct {
+		name    string
+		model   func() *berth.Model
+		options train.Options
+	}{
+		{"SGD", perceptron, train.Options{Optimizer: train.SGD(0.01)}},
+		{"momentum", perceptron, train.Options{Optimizer: train.Momentum(0.9, 0)}},
+		{"Adam", perceptron, train.Options{Optimizer: train.Adam(0.9, 0.999, 1e-3, 0)}},
+		{"accumulated", perceptron, train.Options{Accumulate: 2}},
+		{"clipped", perceptron, train.Options{ClipNorm: 0.1}},
+		{"dropout", dropout, train.Options{Seed: 5}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := c.options
+			o.Loss, o.Rate = train.MeanSquaredError, train.Constant(0.01)
+			free, err := train.New(t.Context(), c.model(), o)
+			require.NoError(t, err)
+			o.Budget = free.Plan().ArenaBytes * 6 / 10
+			tight, err := train.New(t.Context(), c.model(), o)
+			require.NoError(t, err)
+			assert.Contains(t, tight.Kept(), "parts of the batch")
+			tight.Poison()
+			for range 4 {
+				want, err := free.Step(t.Context(), waves(1, 5, rows, width), waves(0.5, 6, rows, width))
+				require.NoError(t, err)
+				got, err := tight.Step(t.Context(), waves(1, 5, rows, width), waves(0.5, 6, rows, width))
+				require.NoError(t, err)
+				assert.InDelta(t, want, got, 1e-6)
+			}
+			for _, name := range tight.Learned() {
+				a, err := free.Weight(name)
+				require.NoError(t, err)
+				b, err := tight.Weight(name)
+				require.NoError(t, err)
+				for i := range a.Len() {
+					require.InDelta(t, a.Float(i), b.Float(i), 1e-6)
+				}
+			}
+		})
+	}
 }
 
 // TestUpdateEarly: nodes that change a weight follow its derivative at once, those that read inputs alone just ahead of them.

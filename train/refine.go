@@ -2,13 +2,17 @@ package train
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/batch"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -21,15 +25,17 @@ import (
 // over all points, as long as it is better than before. So one of several peaks of a height may go before the others. The number of plans is bounded, by the number of nodes and by no clock.
 
 // refinements is how many nodes the plans together may have that are tried at the peaks of one start.
-const refinements = 4000
+const refinements = 1500
 
 // search finds what a step keeps.
 type search struct {
 	trainer *Trainer
 	module  *ssa.Module
 	options []berth.Option
-	nodes   int   // of the rewritten step
-	high    int64 // bytes live at a point above which it counts for [peak.above]
+	axes    *batch.Axes // of the inputs that are the batch; nil: none is known
+	nodes   int         // of the rewritten step
+	high    int64       // bytes live at a point above which it counts for [peak.above]
+	least   *plan       // with the fewest bytes that are live at once
 }
 
 // plan is a program and what is live at its peak.
@@ -39,27 +45,76 @@ type plan struct {
 	peak      peak
 }
 
-func (p *plan) arena() int64 { return p.program.Plan().ArenaBytes }
+// bound is how many bytes an arena has at least.
+func (p *plan) bound() int64 { return p.program.Plan().LowerBound }
 
-// plan compiles the step as a candidate has it.
-func (s *search) plan(ctx context.Context, c candidate) (*plan, error) {
+// plan compiles the step as a candidate has it; only a thorough plan searches for small arenas.
+func (s *search) plan(ctx context.Context, c candidate, thorough bool) (*plan, error) {
 	out := &plan{candidate: c}
 	var forward forwardNames
 	lean := rewrite.Further(func(ctx context.Context, g *ssa.Graph, leavesOut func(pass string) bool) error {
+		if err := s.split(ctx, g, c); err != nil {
+			return err
+		}
 		s.nodes, forward = countNodes(g), forwardOf(g).names()
 		return c.lean(ctx, g, leavesOut)
 	})
 	watch := program.Watcher(func(p *program.Program) { out.peak = peakOf(p, forward, s.high) })
-	one := *s.module
+	one, opts := *s.module, s.options
 	one.Graph, _ = s.module.Graph.Clone()
-	p, err := berth.FromModule(&one).Compile(watch.In(lean.In(ctx)), s.options...)
+	if !thorough {
+		opts = append(slices.Clone(opts), berth.WithPlanner(planner.GreedySize{}.Name()))
+	}
+	p, err := berth.FromModule(&one).Compile(watch.In(lean.In(ctx)), opts...)
 	out.program = p
 	return out, err
 }
 
+// try plans a candidate, and thoroughly if it may fit. It returns a plan that does, or nil.
+func (s *search) try(ctx context.Context, c candidate) (*plan, error) {
+	p, err := s.plan(ctx, c, false)
+	if errors.Is(err, batch.ErrWhole) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.least == nil || p.bound() < s.least.bound() {
+		s.least = p
+	}
+	return s.thorough(ctx, p)
+}
+
+// thorough returns the plan that an arena is searched for, if that fits.
+func (s *search) thorough(ctx context.Context, p *plan) (*plan, error) {
+	if p.bound() > s.trainer.options.Budget {
+		return nil, nil
+	}
+	p, err := s.plan(ctx, p.candidate, true)
+	if err != nil || s.fits(p) {
+		return p, err
+	}
+	return nil, nil
+}
+
+// split cuts the batch as a candidate has it; what the batch is follows from the first graph.
+func (s *search) split(ctx context.Context, g *ssa.Graph, c candidate) (err error) {
+	if c.parts > 0 {
+		return batch.Split(ctx, g, s.axes, c.parts)
+	}
+	if s.axes == nil && s.trainer.options.Budget > 0 {
+		var names []string
+		for _, v := range s.trainer.inputs {
+			names = append(names, v.Name)
+		}
+		s.axes, err = batch.Find(ctx, g, names)
+	}
+	return err
+}
+
 // fits reports whether a plan is within the budget.
 func (s *search) fits(p *plan) bool {
-	return s.trainer.options.Budget <= 0 || p.arena() <= s.trainer.options.Budget
+	return s.trainer.options.Budget <= 0 || p.program.Plan().ArenaBytes <= s.trainer.options.Budget
 }
 
 // take makes a plan that of the step.
@@ -71,18 +126,18 @@ func (s *search) take(p *plan) *berth.Program {
 	return p.program
 }
 
-// refine makes moves at the peak until the budget is met, none helps or as many plans as are allowed were made.
-func (s *search) refine(ctx context.Context, best *plan) (_ *plan, err error) {
-	if best, err = s.plan(ctx, best.candidate); err != nil {
+// refine makes moves at the peak until a plan fits, none helps or as many plans as are allowed were made. It returns a plan that fits, or nil.
+func (s *search) refine(ctx context.Context, best *plan) (fits *plan, err error) {
+	if best, err = s.plan(ctx, best.candidate, false); err != nil {
 		return nil, err
 	}
-	for left := refinements / max(s.nodes, 1); left > 0 && !s.fits(best); {
+	for left := refinements / max(s.nodes, 1); left > 0; {
 		from := best
 		for _, move := range from.moves() {
 			if left--; left < 0 {
 				break
 			}
-			p, err := s.plan(ctx, move)
+			p, err := s.plan(ctx, move, false)
 			if err != nil {
 				return nil, err
 			}
@@ -93,13 +148,19 @@ func (s *search) refine(ctx context.Context, best *plan) (_ *plan, err error) {
 		if best == from {
 			break
 		}
+		if best.bound() < s.least.bound() {
+			s.least = best
+		}
+		if fits, err = s.thorough(ctx, best); err != nil || fits != nil {
+			return fits, err
+		}
 	}
-	return best, nil
+	return nil, nil
 }
 
-// isBetter reports the smaller arena, or fewer bytes in high points of an equal one.
+// isBetter reports fewer bytes that are live at once, or fewer in high points if these are equal.
 func (p *plan) isBetter(q *plan) bool {
-	return p.arena() < q.arena() || p.arena() == q.arena() && p.peak.above < q.peak.above
+	return p.bound() < q.bound() || p.bound() == q.bound() && p.peak.above < q.peak.above
 }
 
 // moves are candidates with one difference.

@@ -15,14 +15,14 @@ import (
 //
 // Operands are x, the ratio in [0, 1), the number of the step and, in the body of a loop, that of the iteration. The numbers
 // u in [0, 1) are a function of the seed, of these two and of the position, so no mask is kept: the derivative by x is the same
-// node over the derivative by y. Two elements share one output of the generator, 32 bits each.
+// node over the derivative by y. The attribute first is the position of x's first element, in a part of a batch. Two elements share one output of the generator, 32 bits each.
 //
 // Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (SplitMix64, its finalizer as a hash of a
 // counter), OOPSLA 2014.
 var Dropout = ops.Op{
 	Domain: ops.Private, Name: "StepDropout", Since: 1, Doc: "Y = X * mask / (1 - ratio), mask drawn for the step",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.IntAttr("seed", 0)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("seed", 0), ops.IntAttr("first", 0)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return ops.One(ops.InType(n, 0)) }),
 	Eval:  kit.FloatKernel(evalDropout[float32], evalDropout[float64]),
 	Facts: ops.Facts{Traits: ops.PassingTraits, InPlace: kit.InPlaceFirst},
@@ -50,9 +50,9 @@ func evalDropout[T float32 | float64](c *ops.Call) {
 	key = mix(key + uint64(kit.OptionalInt(c, 2, 0))*golden)
 	key = mix(key + uint64(kit.OptionalInt(c, 3, 0))*golden)
 	y := kit.NewResult[T](c, 0, a.DType, a.Shape...)
-	x := kit.Elements[T](c, a)
+	x, first := kit.Elements[T](c, a), int(ops.Int(c.Node, "first"))
 	for from, to := range kit.Pieces(c, len(x)) {
-		drop(y.V[from:to], x[from:to], key, from, uint64(ratio*(1<<32)), T(1/(1-ratio)))
+		drop(y.V[from:to], x[from:to], key, from+first, uint64(ratio*(1<<32)), T(1/(1-ratio)))
 	}
 	y.Store()
 }

@@ -1,0 +1,155 @@
+package batch
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// A loop over parts is a loop of each part, if each node of its body has a rule. Carried values have one form in all iterations: that of what the body makes of
+// them. Sums over the batch that a body carries, as the derivatives of weights, are sums of the parts: each begins with zero.
+
+// bodyRecipe is how a body is computed in parts.
+type bodyRecipe struct {
+	analysis *analysis
+	params   []form
+	results  []form
+}
+
+// scan is a loop over slices.
+func scan(a *analysis, n *ssa.Node, in []form) *recipe {
+	s, err := ops.ScanOf(n)
+	if err != nil {
+		return nil
+	}
+	params := slices.Clone(in)
+	for i, axis64 := range s.InAxes {
+		at := s.States + i
+		axis, err := ops.NormAxis(axis64, len(dims(n, at)))
+		if err != nil || params[at].isSplit() && params[at].axis == axis {
+			return nil
+		}
+		if params[at].isSplit() && params[at].axis > axis {
+			params[at].axis--
+		}
+	}
+	r := a.loopBody(n, s.Body, params, 0, s.States, 0)
+	if r == nil {
+		return nil
+	}
+	for i, axis64 := range s.OutAxes {
+		f := r.body.results[s.States+i]
+		v := s.Body.Results[s.States+i]
+		axis, err := ops.NormAxis(axis64, v.Type.Rank()+1)
+		if err != nil {
+			return nil
+		}
+		r.out = append(r.out, stacked(f, axis))
+	}
+	r.out = r.out[:len(n.Out)]
+	return r
+}
+
+// stacked is the form of a body's results in one tensor.
+func stacked(f form, axis int) form {
+	switch {
+	case f.kind == whole:
+		return form{kind: same}
+	case f.isSplit() && f.axis >= axis:
+		f.axis++
+	}
+	return f
+}
+
+// loop counts or asks a condition, which no part may decide.
+func loop(a *analysis, n *ssa.Node, in []form) *recipe {
+	s, err := ops.LoopOf(n)
+	if err != nil || !in[0].isAll() || !in[1].isAll() {
+		return nil
+	}
+	r := a.loopBody(n, s.Body, slices.Clone(in), 2, s.Carried, 1)
+	if r == nil || r.body.results[0].kind != whole {
+		return nil
+	}
+	for i := range s.Scans {
+		r.out = append(r.out, stacked(r.body.results[1+s.Carried+i], 0))
+	}
+	r.out = r.out[:len(n.Out)]
+	return r
+}
+
+// loopBody finds the forms of the values that a body carries: operands from position first on, results from another. The recipe's results are those of
+// the carried values.
+func (a *analysis) loopBody(n *ssa.Node, body *ssa.Graph, params []form, first, carried, results int) *recipe {
+	r := &recipe{}
+	for i := range params {
+		if params[i].kind == sum {
+			return nil
+		}
+		if params[i].kind == same {
+			params[i] = form{}
+		}
+	}
+	lenient := true
+	for range carried + 3 {
+		b := &analysis{graph: body, parts: a.parts, inBody: true, lenient: lenient, forms: map[*ssa.Value]form{}, recipes: map[*ssa.Node]*recipe{}}
+		for i, p := range body.Params {
+			if i < len(params) {
+				b.forms[p] = params[i]
+				if isUnknown(p) && params[i].kind != whole {
+					return nil
+				}
+			}
+		}
+		b.run()
+		if b.err != nil {
+			return nil
+		}
+		stays := true
+		for i := range carried {
+			have, next := params[first+i], b.forms[body.Results[results+i]]
+			switch {
+			case have == next || have.isSplit() && next.kind == whole:
+			case have.kind == whole && next.isSplit():
+				if !a.fits(body.Params[first+i], next) {
+					return nil
+				}
+				params[first+i], stays = next, false
+				r.withCut(first+i, next)
+			case have.kind == whole && next.kind == sum && isZero(n.In[first+i]):
+				params[first+i], stays = next, false
+			default:
+				return nil
+			}
+		}
+		if lenient || !stays {
+			lenient = !stays
+			continue
+		}
+		r.body = &bodyRecipe{analysis: b, params: params}
+		for i, v := range body.Results {
+			f := b.forms[v]
+			if i >= results && i < results+carried {
+				f = params[first+i-results]
+				out := f
+				if f.kind == whole {
+					out = form{kind: same}
+				}
+				r.out = append(r.out, out)
+			}
+			r.body.results = append(r.body.results, f)
+		}
+		return r
+	}
+	return nil
+}
+
+// isZero reports constants of zeros.
+func isZero(v *ssa.Value) bool {
+	if v == nil || v.Const == nil {
+		return false
+	}
+	e, ok := v.Const.Splat()
+	return ok && e.DType.IsFloat() && e.Float(0) == 0
+}
