@@ -37,6 +37,7 @@ type verification struct {
 	noted     float64      // the difference that res.Note tells of, for 16-bit floats
 	variant   bool         // the inputs compared are no ordinary ones, but scaled or empty; see variants.go
 	scaled    bool
+	given     bool // selections are those of the original; see selections.go
 	vague     bool // with scaled inputs, what rounding makes in an output explains any value of it
 }
 
@@ -267,6 +268,11 @@ func (v *verification) hold(ctx context.Context, in, got, want map[string]ndarra
 	made, written := maps.Clone(got), maps.Clone(want)
 	v.mask(got, want)
 	differences, largest := v.differences(got, want), largestOf(got, want)
+	if len(differences) > 0 {
+		if ties, err := v.amongTies(ctx, in); ties || err != nil {
+			return err
+		}
+	}
 	if !v.scaled {
 		v.res.MaxDiff = max(v.res.MaxDiff, number(largest))
 	}
@@ -279,6 +285,9 @@ func (v *verification) hold(ctx context.Context, in, got, want map[string]ndarra
 	}
 	v.res.differed = true
 	v.res.MaxDiff = max(v.res.MaxDiff, number(largest))
+	if v.given { // the rest follows from it, as a rule
+		differences = []string{"with the selections of the original: " + differences[0]}
+	}
 	for _, d := range differences {
 		v.a.note("berth: %s", d)
 	}

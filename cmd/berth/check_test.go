@@ -298,3 +298,62 @@ func TestUnmeasured(t *testing.T) {
 		})
 	}
 }
+
+// TestNearTies: p and q are the same sums in two orders, so rounding decides between them. A result that has one in the place of the other selects otherwise and is right;
+// with anything else wrong it is refused.
+func TestNearTies(t *testing.T) {
+	const sums = `in %x: float32[1,999] in %w: float32[999,32] const %s: int64[1] = [-1] const %e: int64[1] = [-2000] const %0: int64[1] = [0] const %1: int64[1] = [1]
+		%xr = Slice(%x, %s, %e, %1, %s) %wr = Slice(%w, %s, %e, %0, %s) %a = MatMul(%x, %w) %b = MatMul(%xr, %wr) %p = Identity(A) %q = Identity(B) `
+	const table = `const %z: int64[] = 0 const %n: int64[] = 64 const %d: int64[] = 1 %table = Range(%z, %n, %d) `
+	const top = table + `%c = Concat(%p, %q) [axis=1] const %k: int64[1] = [7] %v, %i = TopK(%c, %k) [axis=1] %y = Gather(%table, %i) out %y, %v`
+	const nms = `%c = Concat(%p, %q) [axis=1] const %2: int64[1] = [2] %lo = Unsqueeze(%c, %2) const %side: float32[] = 30 %hi = Add(%lo, %side) %box = Concat(%lo, %lo, %hi, %hi) [axis=2]
+		%score = Unsqueeze(%c, %1) const %m: int64[1] = [9] const %iou: float32[1] = [0.5] const %least: float32[1] = [-1000] %i = NonMaxSuppression(%box, %score, %m, %iou, %least) %f = Cast(%i) [to=1] out %f, %i`
+	const twice = `%c = Concat(%p, %q) [axis=1] const %k: int64[1] = [20] %v, %i = TopK(%c, %k) [axis=1] %cc = Concat(%q, %p) [axis=1] %u = GatherElements(%cc, %i) [axis=1] %j = ArgMax(%u) [axis=1]
+		%g = Greater(%p, %q) %d0 = Not(%g) %gi = Cast(%g) [to=7] const %o: int64[] = 100 %jo = Add(%j, %o) %y = Add(%gi, %jo) out %y, %u`
+	one := func(op string) string {
+		return `const %half: float32[] = 0.5 %h = Div(%p, %q) %hh = Mul(%h, %half) %d0 = Sub(%p, %q) %d = Concat(%d0, %p) [axis=1] %y = ` + op + ` const %l: float32[] = 3 %fy = Cast(%y) [to=1] %m = Mul(%fy, %l) out %m`
+	}
+	for _, c := range []struct {
+		name, graph string
+		ties        string
+		wrong       [][2]string // what is replaced in the result
+	}{
+		{"TopK", top, `TopK "i"`, [][2]string{
+			{`[7]`, `[6]`}, {`%c, %k) [axis=1]`, `%c, %k) [axis=1, largest=0]`}, {`%y = Gather(%table, %i)`, `%i1 = Add(%i, %d) %y = Gather(%table, %i1)`},
+			{`const %d: int64[] = 1 `, `const %d: int64[] = 2 `}, {`const %z: int64[] = 0`, `const %z: int64[] = 1`},
+			{`[axis=1] const %k`, `[axis=0] const %k`}, {`%c = Concat(%p, %q) [axis=1]`, `const %f: float32[] = 1.0001 %c0 = Concat(%p, %q) [axis=1] %c = Mul(%c0, %f)`},
+			{`%y = Gather(%table, %i)`, `%y = GatherElements(%i, %i) [axis=1]`},
+			{`%v, %i = TopK(%c, %k) [axis=1] %y = Gather(%table, %i)`, `%v, %other = TopK(%c, %k) [axis=1] %y = Gather(%table, %other)`},
+		}},
+		{"NonMaxSuppression", nms, `NonMaxSuppression "i"`, [][2]string{{`[0.5]`, `[0.4]`}, {`[9]`, `[8]`}, {`[-1000]`, `[0]`}, {`= 30 `, `= 30.01 `}, {`Unsqueeze(%c, %1)`, `Unsqueeze(%hi, %1)`},
+			{`%m, %iou, %least)`, `%m, %iou, %least) [center_point_box=1]`}, {`%f = Cast(%i) [to=1]`, `%ff = Cast(%i) [to=1] %f = Neg(%ff)`}}},
+		{"several", twice, `TopK "i" ArgMax "j" Greater "g"`, [][2]string{{`= 100`, `= 101`}, {`ArgMax(%u)`, `ArgMin(%u)`}, {`ArgMax(%u)`, `ArgMax(%q)`},
+			{`Cast(%g) [to=7]`, `Cast(%d0) [to=7]`}, {`%y = Add(%gi, %jo)`, `%y = Sub(%gi, %jo)`}}},
+		{"the output itself", `%c = Concat(%p, %q) [axis=1] %y = ArgMax(%c) [axis=1] out %y`, `ArgMax "y"`, [][2]string{{`ArgMax`, `ArgMin`}, {`axis=1] out`, `axis=1, keepdims=0] out`}}},
+		{"Greater", one(`Greater(%p, %q)`), `Greater "y"`, [][2]string{{`= 3`, `= 4`}, {`Greater`, `GreaterOrEqual`}, {`Greater(%p, %q)`, `Greater(%p, %h)`}}},
+		{"Less", one(`Less(%p, %q)`), `Less "y"`, [][2]string{{`= 3`, `= 4`}, {`Less(%p, %q)`, `Less(%h, %q)`}}},
+		{"Floor", one(`Floor(%h)`), `Floor "y"`, [][2]string{{`= 3`, `= 4`}, {`Floor`, `Ceil`}, {`Floor(%h)`, `Floor(%hh)`}}},
+		{"Ceil", one(`Ceil(%h)`), `Ceil "y"`, [][2]string{{`= 3`, `= 4`}, {`Ceil`, `Floor`}}},
+		{"Round", one(`Round(%hh)`), `Round "y"`, [][2]string{{`= 3`, `= 4`}, {`Round`, `Floor`}, {`= 0.5`, `= 0.51`}, {`= 0.5`, `= 0.50002`}}},
+		{"Cast", one(`Cast(%h) [to=7]`), `Cast "y"`, [][2]string{{`= 3`, `= 4`}, {`[to=7]`, `[to=9]`}}},
+		{"Sign", one(`Sign(%d)`), `Sign "y"`, [][2]string{{`= 3`, `= 4`}, {`Sign`, `Neg`}}},
+		{"MaxPool", `%a1 = Unsqueeze(%p, %1) %b1 = Unsqueeze(%q, %1) %st = Concat(%a1, %b1) [axis=1] %tr = Transpose(%st) [perm=[0, 2, 1]] %v, %i = MaxPool(%tr) [kernel_shape=[2], strides=[2]] out %i, %v`, `MaxPool "i"`,
+			[][2]string{{`MaxPool(%tr)`, `MaxPool(%st)`}, {`kernel_shape=[2]`, `kernel_shape=[1]`}}},
+	} {
+		before, after := strings.NewReplacer("(A)", "(%a)", "(B)", "(%b)").Replace(sums), strings.NewReplacer("(A)", "(%b)", "(B)", "(%a)").Replace(sums)
+		t.Run(c.name, func(t *testing.T) {
+			res := compared(t, before+c.graph, after+c.graph)
+			assert.True(t, res.Verified, "%+v", res)
+			assert.Equal(t, c.ties, strings.Join(res.Ties, " "))
+			var said strings.Builder
+			(&app{out: &said}).printOptimize(res)
+			assert.Contains(t, said.String(), "near ties: ")
+			for _, w := range c.wrong {
+				other := strings.Replace(c.graph, w[0], w[1], 1)
+				require.NotEqual(t, c.graph, other)
+				res := compared(t, before+c.graph, after+other)
+				assert.False(t, res.Verified, "%s: %+v", w[1], res)
+			}
+		})
+	}
+}

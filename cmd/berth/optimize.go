@@ -62,7 +62,9 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"With inputs times 1000 or 0.001 this holds for float32, too, against float64. Differences of float32 within the default\n" +
 			"tolerance that exceed 8 units (2^-24 of an output's scale) pass if the result is as near to the original in float64 as\n" +
 			"4 times the original itself, plus 8 units; that is left out, and told, above 3e9 operations.\n" +
-			"Differences beyond the default tolerance pass by the same bound, up to 1e11 operations, unless rounding makes as much as the output is large.",
+			"Differences beyond the default tolerance pass by the same bound, up to 1e11 operations, unless rounding makes as much as the output is large.\n" +
+			"Outputs that differ because selections (TopK, NonMaxSuppression, comparisons, Floor, …) decide near ties otherwise pass if with the original's selections\n" +
+			"all outputs and all that is selected from are the same by these rules; such selections are named (near ties).",
 		Example: "  berth optimize model.onnx -o model.opt.onnx\n  berth optimize model.onnx -o fixed.onnx --shape x=1x3x224x224\n" +
 			"  berth optimize model.onnx -o model.opt.onnx --data test_data_set_0\n  berth optimize vad.onnx --input sr=16000",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -113,6 +115,7 @@ type optimizeJSON struct {
 	NotRun   []string           `json:"not_run,omitempty"`          // branches and loop bodies that no input entered: nothing is known of them
 	Empty    []string           `json:"not_compared,omitempty"`     // outputs that had no element but NaN in any comparison
 	Selected []string           `json:"compared_instead,omitempty"` // what selections read, compared because an output is in not_compared
+	Ties     []string           `json:"near_ties,omitempty"`        // selections that decided near ties otherwise; with those of the original all else is the same
 	NaN      int                `json:"nan"`                        // elements of the original's outputs that are NaN, the same ones in the result's
 	Inf      int                `json:"inf"`                        // the same for infinities
 	Elements int                `json:"elements"`                   // of all outputs compared
@@ -610,6 +613,9 @@ func (a *app) printOptimize(res optimizeJSON) {
 		a.printf("verified: %s\nwritten:  %s\n", said, written)
 	default:
 		a.printf("written:  %s (not verified)\n", written)
+	}
+	if len(res.Ties) > 0 {
+		a.printf("near ties: %d decided otherwise than in the original: %s; what they select from is the same, and with what the original selects so is all else\n", len(res.Ties), someOf(res.Ties))
 	}
 	if len(res.Planners) > 0 {
 		a.printf("\npeak memory of the optimized model, by planner:\n")

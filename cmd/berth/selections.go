@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/selection"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -17,6 +21,17 @@ import (
 //
 // Rewriting keeps the names of values that it does not replace; of the others, and of what follows the last selection, nothing is known, so the result is
 // verified in part.
+//
+// Where outputs differ, that may be because a selection went another way among near ties: scores that differ by less than rounding makes in them. Then the result
+// runs with what the original has selected in the place of its own selections (internal/selection says how), and passes if
+//
+//   - the outputs, and the operands of every selection, are those of the original, by the rules for outputs: within the tolerance, or else as near to float64;
+//     where float64 is asked, the original runs in it with the same selections
+//   - every selection of the result gives what that of the original gives with the very same operands, so that the node is the same function
+//   - some selection of the result differs, as nothing else explains outputs that do
+//
+// So all that is left unexplained is a choice between operands that are equal within the tolerance. A selection that rewriting has replaced has no counterpart
+// in the result; it stays as it is, and what differs behind it is refused.
 
 // selecting are the operators whose results depend on which numbers are larger.
 var selecting = []string{"ArgMax", "ArgMin", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "NonMaxSuppression", "TopK"}
@@ -102,4 +117,176 @@ func outputNamed(n *ssa.Node, name string) *ssa.Value {
 		}
 	}
 	return nil
+}
+
+// tiesModels are what near ties are looked for with, for the shapes of some inputs.
+type tiesModels struct {
+	plan     *selection.Plan
+	observed *berth.Model // the original, with its selections and their operands as outputs
+	given    *berth.Model // the original with given selections
+	result   *berth.Model // the result with given selections, and what it selects itself
+	alone    *berth.Model // the selections of the original
+}
+
+func (t *tiesModels) Close() {
+	for _, m := range []*berth.Model{t.observed, t.given, t.result, t.alone} {
+		m.Close()
+	}
+}
+
+// newTiesModels changes copies of both models.
+func (v *verification) newTiesModels(ctx context.Context, in map[string]ndarray.Value) (*tiesModels, error) {
+	opt := v.opt
+	if v.unfolded > 0 {
+		opt = v.m
+	}
+	bind := append(v.a.limits(), shapesIn(in)...)
+	folded, err := v.m.Folded(ctx, append(bind, berth.WithSchedule("file"))...) // what shapes decide is no selection
+	if err != nil {
+		return nil, err
+	}
+	t := &tiesModels{plan: selection.Of(folded, opt.Graph())}
+	if len(t.plan.Both) == 0 {
+		return t, nil
+	}
+	edits := []struct {
+		made **berth.Model
+		of   *berth.Model
+		edit func(g *ssa.Graph) error
+	}{
+		{&t.observed, v.m, t.plan.Observe},
+		{&t.given, v.m, func(g *ssa.Graph) error { return t.plan.Give(g, t.plan.All, false) }},
+		{&t.result, opt, func(g *ssa.Graph) error { return t.plan.Give(g, t.plan.Both, true) }},
+		{&t.alone, v.m, t.plan.Alone},
+	}
+	for _, e := range edits {
+		m, err := e.of.Extend(ctx, func(_ context.Context, g *ssa.Graph) error { return e.edit(g) }, bind...)
+		if err != nil {
+			t.Close()
+			return nil, err
+		}
+		*e.made = m
+	}
+	return t, nil
+}
+
+// amongTies decides whether selections among near ties explain that outputs differ. Its only error is a cancellation.
+func (v *verification) amongTies(ctx context.Context, in map[string]ndarray.Value) (bool, error) {
+	if v.given {
+		return false, nil
+	}
+	t, err := v.newTiesModels(ctx, in)
+	if err != nil || len(t.plan.Both) == 0 {
+		return false, ctx.Err()
+	}
+	defer t.Close()
+	runs, err := v.runTies(ctx, t, in)
+	if err != nil {
+		return false, ctx.Err()
+	}
+	flipped, same := v.flipped(t.plan, runs)
+	if !same || len(flipped) == 0 {
+		return false, nil
+	}
+	v.a.note("berth: outputs differ, and so does what %s select; comparing with the selections of the original", someOf(flipped))
+	res := optimizeJSON{Verified: true}
+	w := v.a.newVerification(t.given, t.result, v.have, v.f, &res)
+	w.given, w.scaled, w.ran = true, v.scaled, &coverage{}
+	defer func() { w.wide.Close() }()
+	if err = w.hold(ctx, runs.in, runs.got, runs.want); err == nil {
+		err = w.judge(ctx)
+	}
+	if err != nil || !res.Verified {
+		if alone := t.plan.Missing(); len(alone) > 0 {
+			v.a.note("berth: the result has no counterpart of %s, so that its own selection was compared", someOf(alone))
+		}
+		return false, err
+	}
+	v.tellTies(flipped, &res)
+	return true, nil
+}
+
+// tiesRuns are the values of both models under the selections of the original.
+type tiesRuns struct {
+	in        map[string]ndarray.Value // with all selections
+	want, got map[string]ndarray.Value // outputs and operands
+	chosen    map[string]ndarray.Value // by the original
+	own       map[string]ndarray.Value // by the result
+	again     map[string]ndarray.Value // by the nodes of the original, of the operands in the result
+}
+
+func (v *verification) runTies(ctx context.Context, t *tiesModels, in map[string]ndarray.Value) (r tiesRuns, err error) {
+	var seen, got map[string]ndarray.Value
+	if seen, err = t.observed.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...); err != nil {
+		return r, err
+	}
+	r.chosen, r.want = split(seen, t.plan.All, t.plan.Own)
+	r.in = maps.Clone(in)
+	for _, name := range t.plan.All {
+		r.in[t.plan.Given(name)] = seen[t.plan.Own(name)]
+	}
+	opts := []berth.Option{exact}
+	if v.unfolded > 0 {
+		opts = unfolded
+	}
+	if got, err = t.result.RunValues(ctx, taken(t.result, r.in), append(v.a.limits(), opts...)...); err != nil {
+		return r, err
+	}
+	r.own, r.got = split(got, t.plan.Both, t.plan.Own)
+	operands := maps.Clone(r.in)
+	maps.Copy(operands, got)
+	r.again, err = t.alone.RunValues(ctx, taken(t.alone, operands), append(v.a.limits(), berth.WithoutPasses())...)
+	r.again, _ = split(r.again, t.plan.Both, t.plan.Own)
+	return r, err
+}
+
+// split takes what was selected out of outputs.
+func split(outputs map[string]ndarray.Value, names []string, own func(string) string) (selected, others map[string]ndarray.Value) {
+	selected, others = map[string]ndarray.Value{}, maps.Clone(outputs)
+	for _, name := range names {
+		selected[name] = outputs[own(name)]
+		delete(others, own(name))
+	}
+	return selected, others
+}
+
+// taken are the values that a model has inputs for.
+func taken(m *berth.Model, values map[string]ndarray.Value) map[string]ndarray.Value {
+	in := map[string]ndarray.Value{}
+	for _, p := range m.Inputs() {
+		if x, ok := values[p.Name]; ok {
+			in[p.Name] = x
+		}
+	}
+	return in
+}
+
+// flipped lists the selections that differ; same reports that all are the same function in both models.
+func (v *verification) flipped(p *selection.Plan, r tiesRuns) (names []string, same bool) {
+	for _, name := range p.Both {
+		if d := conformance.Compare(r.own[name], r.again[name], conformance.Tolerance{}); d != nil {
+			v.a.note("berth: %s of the result does not select what that of the model does of the same operands: %v", p.Text(name), d)
+			return nil, false
+		}
+		if conformance.Compare(r.own[name], r.chosen[name], conformance.Tolerance{}) != nil {
+			names = append(names, p.Text(name))
+		}
+	}
+	return names, true
+}
+
+// tellTies records the selections that went another way, and how far outputs and operands differ under those of the original.
+func (v *verification) tellTies(flipped []string, res *optimizeJSON) {
+	for _, text := range flipped {
+		if !slices.Contains(v.res.Ties, text) {
+			v.res.Ties = append(v.res.Ties, text)
+		}
+	}
+	if !v.scaled {
+		v.res.MaxDiff = max(v.res.MaxDiff, res.MaxDiff)
+	}
+	v.res.untested = v.res.untested || res.untested
+	if res.Note != "" {
+		v.res.Note = res.Note
+	}
 }

@@ -1,0 +1,97 @@
+package selection_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/selection"
+	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/standard"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+func parse(t *testing.T, text string) *ssa.Graph {
+	t.Helper()
+	g, err := ssa.ParseGraph(`graph "g" { ` + text + ` }`)
+	require.NoError(t, err)
+	bound, err := ops.Bind(t.Context(), g, ops.Binding{})
+	require.NoError(t, err)
+	return bound
+}
+
+// TestOf lists nodes that compare or round floats which depend on inputs, and those with a counterpart.
+func TestOf(t *testing.T) {
+	const top = `in %x: float32[4] const %k: int64[1] = [2] %v, %i = TopK(%x, %k) out %v, %i`
+	for _, c := range []struct{ name, graph, other, all, both string }{
+		{"the same", top, top, "i", "i"},
+		{"another name", top, strings.ReplaceAll(top, "%i", "%j"), "i", ""},
+		{"another operator", `in %x: float32[4] %y = Floor(%x) out %y`, `in %x: float32[4] %y = Ceil(%x) out %y`, "y", ""},
+		{"another number of operands", `in %x: float32[4] %y = Round(%x) out %y`, `in %x: float32[4] %y = Round(%x, %x) out %y`, "y", ""},
+		{"another result", top, `in %x: float32[4] const %k: int64[1] = [2] %i, %v = TopK(%x, %k) out %v, %i`, "i", ""},
+		{"an operand is constant", `in %x: float32[4] in %k: int64[1] %v, %i = TopK(%x, %k) out %i`, top, "i", "i"},
+		{"integers", `in %x: int64[4] %y = Greater(%x, %x) out %y`, top, "", ""},
+		{"the same in every run", `const %x: float32[4] = [1, 2, 3, 4] %y = Floor(%x) out %y`, top, "", ""},
+		{"casts", `in %x: float32[4] %y = Cast(%x) [to=7] %z = Cast(%x) [to=11] out %y, %z`, top, "y", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			other, err := ssa.ParseGraph(`graph "g" { ` + c.other + ` }`)
+			require.NoError(t, err)
+			p := selection.Of(parse(t, c.graph), other)
+			assert.Equal(t, c.all, strings.Join(p.All, " "))
+			assert.Equal(t, c.both, strings.Join(p.Both, " "))
+			assert.Len(t, p.Missing(), len(p.All)-len(p.Both))
+		})
+	}
+}
+
+// TestGraphs are the graphs made of one whose second selection reads the first one's, and is an output.
+func TestGraphs(t *testing.T) {
+	const graph = `in %x: float32[4] %f = Floor(%x) const %k: float32[] = 2 %y = Greater(%f, %k) out %y`
+	for _, c := range []struct {
+		name            string
+		edit            func(p *selection.Plan, g *ssa.Graph) error
+		inputs, outputs string
+		reads           string // by the second
+	}{
+		{"observed", (*selection.Plan).Observe, `x`, `operand 0 of Floor "f", operand 0 of Greater "y", operand 1 of Greater "y", y, selected by Floor "f", selected by Greater "y"`, "f"},
+		{"given", func(p *selection.Plan, g *ssa.Graph) error { return p.Give(g, p.All, true) }, `x, selection of Floor "f", selection of Greater "y"`,
+			`operand 0 of Floor "f", operand 0 of Greater "y", operand 1 of Greater "y", y, selected by Floor "f", selected by Greater "y"`, `selection of Floor "f"`},
+		{"one given", func(p *selection.Plan, g *ssa.Graph) error { return p.Give(g, p.All[1:], false) }, `x, selection of Greater "y"`,
+			`operand 0 of Greater "y", operand 1 of Greater "y", y`, `f`},
+		{"alone", (*selection.Plan).Alone, `x, operand 0 of Floor "f", operand 0 of Greater "y"`, `selected by Floor "f", selected by Greater "y"`, `operand 0 of Greater "y"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := parse(t, graph)
+			require.NoError(t, c.edit(selection.Of(g, g), g))
+			require.NoError(t, g.Sort())
+			require.NoError(t, ssa.Check(g))
+			assert.Equal(t, c.inputs, names(g.Params))
+			assert.Equal(t, c.outputs, names(g.Results))
+			for _, n := range g.Nodes {
+				if n.Op == "Greater" {
+					assert.Equal(t, c.reads, n.In[0].Name)
+				}
+			}
+		})
+	}
+	g := parse(t, graph)
+	require.ErrorContains(t, selection.Of(g, g).Give(g, []string{"z"}, false), `no node computes "z"`)
+}
+
+// TestNames: inputs and outputs that are made have names of their own.
+func TestNames(t *testing.T) {
+	g := parse(t, `in %"operand 0 of Floor \"f\"": float32[4] %f = Floor(%"operand 0 of Floor \"f\"") out %f`)
+	p := selection.Of(g, g)
+	assert.Equal(t, `_operand 0 of Floor "f"`, p.Operand("f", 0))
+}
+
+func names(values []*ssa.Value) string {
+	var all []string
+	for _, v := range values {
+		all = append(all, v.Name)
+	}
+	return strings.Join(all, ", ")
+}
