@@ -19,6 +19,8 @@ type Builder struct {
 	names map[string]bool // of the first inputs, as many as read
 	read  int
 	err   error
+
+	labels []labels // that losses of this package take
 }
 
 // Op adds a node, infers its type and gives its first result. Outside of the default domain an operator is "domain.Name".

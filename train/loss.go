@@ -43,9 +43,17 @@ func Huber(delta float64) Loss {
 	}
 }
 
-// CrossEntropy is the mean of -log softmax(y)[target] over classes, y [N, C, …] and the target int64 [N, …]. A target that is
-// no class counts as one whose probability is 1. The result of a Softmax is refused: see [Options].
-func CrossEntropy(b *Builder, y *ssa.Value) *ssa.Value {
+// CrossEntropy is the mean of -log softmax(y)[target] over classes, y [N, C, …] and the target int64 [N, …], from 0 to below C; steps refuse
+// other targets with a [*LabelError]. The result of a Softmax is refused: see [Options].
+func CrossEntropy(b *Builder, y *ssa.Value) *ssa.Value { return crossEntropy(b, y, nil) }
+
+// CrossEntropyIgnoring is [CrossEntropy] over the targets other than a number, which says that there is none: of padding or unlabelled pixels.
+// The mean is over those that count, 0 if none does. PyTorch's number is -100 by default.
+func CrossEntropyIgnoring(label int64) Loss {
+	return func(b *Builder, y *ssa.Value) *ssa.Value { return crossEntropy(b, y, &label) }
+}
+
+func crossEntropy(b *Builder, y *ssa.Value, ignored *int64) *ssa.Value {
 	shape, ok := y.Type.Static()
 	if !ok || len(shape) < 2 {
 		b.fail(fmt.Errorf("the output of a cross entropy is %s; it must be [N, C, …] with known sizes", y.Type))
@@ -58,12 +66,29 @@ func CrossEntropy(b *Builder, y *ssa.Value) *ssa.Value {
 	numbers := ndarray.Must(ndarray.Int64, classes...)
 	for i := range shape[1] {
 		numbers.SetInt(i, int64(i))
+		if ignored != nil && int64(i) == *ignored {
+			numbers.SetInt(i, int64(shape[1])) // which no target is
+		}
 	}
+	b.labels = append(b.labels, labels{input: target, classes: int64(shape[1]), ignored: ignored})
 	axis := b.constant(ndarray.Of([]int64{1}, 1))
 	hit := b.Op("Equal", []*ssa.Value{b.Op("Unsqueeze", []*ssa.Value{target, axis}), b.constant(numbers)})
 	logs := b.Op("LogSoftmax", []*ssa.Value{y}, ssa.IntAttr("axis", 1))
 	picked := b.Op("ReduceSum", []*ssa.Value{b.Op("Where", []*ssa.Value{hit, logs, b.Number(y, 0)})}, ssa.IntAttr("keepdims", 0))
-	return b.times(picked, -float64(shape[1])/float64(ndarray.Product(shape)))
+	if ignored == nil {
+		return b.times(picked, -float64(shape[1])/float64(ndarray.Product(shape)))
+	}
+	cast := func(v *ssa.Value, to ndarray.DType) *ssa.Value {
+		return b.Op("Cast", []*ssa.Value{v}, ssa.IntAttr("to", int64(to)))
+	}
+	taken := b.Op("Not", []*ssa.Value{b.Op("Equal", []*ssa.Value{target, b.constant(ndarray.Scalar(*ignored))})})
+	count := b.Op("ReduceSum", []*ssa.Value{cast(taken, ndarray.Int64)}, ssa.IntAttr("keepdims", 0)) // which a half could not count
+	wide := ndarray.Float32
+	if y.Type.DType == ndarray.Float64 {
+		wide = ndarray.Float64
+	}
+	share := b.Op("Reciprocal", []*ssa.Value{cast(b.Op("Max", []*ssa.Value{count, b.Number(count, 1)}), wide)})
+	return b.mul(picked, b.Op("Neg", []*ssa.Value{cast(share, y.Type.DType)}))
 }
 
 // BinaryCrossEntropy is the mean of -t·log s - (1-t)·log(1-s) with s = sigmoid(y): softplus(y) - t·y. The target t has y's type

@@ -58,6 +58,7 @@ type Trainer struct {
 	program     *berth.Program
 	session     *berth.Session
 	inputs      []*ssa.Value // of a step: those of the model, then those of the loss
+	labels      []labels     // which of them are checked for classes
 	states      []state      // what the session keeps
 	learned     []string     // the weights among them
 	statistics  []string     // of batch normalizations, among them
@@ -217,6 +218,7 @@ func (t *Trainer) complete(ctx context.Context, g *ssa.Graph) error {
 		return fmt.Errorf("the loss is %s; it must be one number of known shape: bind the shapes of the inputs, or take a mean", loss.Type)
 	}
 	g.Results[0] = loss
+	all := labelsOf(b)
 	weights, slopes, err := t.slopes(ctx, g, loss)
 	if err == nil {
 		err = sameType(weights)
@@ -230,6 +232,11 @@ func (t *Trainer) complete(ctx context.Context, g *ssa.Graph) error {
 	for _, p := range g.Params {
 		if t.constants[p.Name] == nil && p.Name != stepNumber {
 			t.inputs = append(t.inputs, p)
+		}
+	}
+	for _, l := range all {
+		if l.at = slices.Index(t.inputs, l.input); l.at >= 0 {
+			t.labels = append(t.labels, l)
 		}
 	}
 	from := len(g.Nodes)
@@ -552,7 +559,7 @@ func (t *Trainer) Kept() string {
 }
 
 // Step computes the loss of inputs, in the order of [Trainer.Inputs], with the weights that it finds, and changes the
-// weights where they lie. It allocates nothing. A step whose context ends before the first weight changes leaves all as they were;
+// weights where they lie. It allocates nothing. Labels of classes that are none are a [*LabelError], before anything changes. A step whose context ends before the first weight changes leaves all as they were;
 // from then on it goes on to its end. Should it fail there, further steps are refused with a [berth.TornError] until [Trainer.Restore].
 func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float64, err error) {
 	defer rescue.Into(&err)
@@ -562,6 +569,9 @@ func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float
 	defer t.leave()
 	if len(inputs) != len(t.inputs) {
 		return 0, fmt.Errorf("a step takes %d inputs, got %d", len(t.inputs), len(inputs))
+	}
+	if err := t.checkLabels(inputs); err != nil {
+		return 0, err
 	}
 	copy(t.args, inputs)
 	every := max(t.options.Accumulate, 1)

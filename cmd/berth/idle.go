@@ -68,6 +68,7 @@ var idleRules = []idleRule{
 	{command: "inspect", flags: []string{"seed"}},
 	{"inspect", func(g given) bool { return g.any("text", "node") }, " with --text or --node", ofPrograms},
 	{"inspect", func(g given) bool { return g.any("node") }, " with --node", []string{"schedule"}},
+	{"train", func(g given) bool { return !g.is("loss", "cross-entropy") }, " without --loss cross-entropy", []string{"ignore-label"}},
 	{command: "train", flags: []string{"channel-block", "parallel-safe"}},
 	{command: "models", flags: append(ofModels, "verbose")},
 	{"run", hasNoDevice, " without --backend cuda or cuda-sim", ofDevices},

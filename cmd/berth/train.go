@@ -29,6 +29,8 @@ type trainFlags struct {
 	epochs, steps      int
 	warmup, accumulate int
 	cosine             bool
+	ignore             int64
+	ignores            bool // --ignore-label is given
 }
 
 // losses and optimizers by the names that flags give.
@@ -53,11 +55,15 @@ func (a *app) trainCmd() *cobra.Command {
 			"pass and the update are one program in one arena; --budget bounds its bytes: what is not kept from the way forward is computed again.",
 		"  berth train model.onnx --data digits.npz --loss cross-entropy --optimizer adam --rate 0.001 --epochs 5 -o trained.onnx\n"+
 			"  berth train model.onnx --data digits.npz --learn head.weight --learn head.bias --curve losses.html -o trained.onnx",
-		func(c *cobra.Command, model string) error { return a.train(c.Context(), model, f) })
+		func(c *cobra.Command, model string) error {
+			f.ignores = c.Flags().Changed("ignore-label")
+			return a.train(c.Context(), model, f)
+		})
 	c.Flags().StringVar(&f.data, "data", "", "archive of arrays, .npz: one for each input, and \"target\"")
 	c.Flags().StringVarP(&f.out, "output", "o", "", "file to write the trained model to")
 	c.Flags().StringVar(&f.loss, "loss", "cross-entropy", "what is to become small: "+names(slices.Collect(maps.Keys(losses))))
 	outputFlag(c, &f.output, "output that the loss is of")
+	c.Flags().Int64Var(&f.ignore, "ignore-label", 0, "target of cross-entropy that says that there is no class, as -100 (default none)")
 	c.Flags().StringArrayVar(&f.learn, "learn", nil, "weight to be changed (repeatable; default all that the loss depends on)")
 	c.Flags().StringVar(&f.optimizer, "optimizer", "sgd", "how weights change: "+names(slices.Collect(maps.Keys(optimizers))))
 	c.Flags().Float64Var(&f.rate, "rate", 0.01, "rate of learning")
@@ -153,12 +159,16 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 	if f.warmup > 0 {
 		rate = train.Warmup(f.warmup, rate)
 	}
-	t, err := train.New(ctx, m, train.Options{Loss: losses[f.loss], Output: f.output, Learn: f.learn, Optimizer: optimizers[f.optimizer](f.decay), Rate: rate,
+	loss := losses[f.loss]
+	if f.ignores {
+		loss = train.CrossEntropyIgnoring(f.ignore)
+	}
+	t, err := train.New(ctx, m, train.Options{Loss: loss, Output: f.output, Learn: f.learn, Optimizer: optimizers[f.optimizer](f.decay), Rate: rate,
 		ClipNorm: f.clip, Accumulate: f.accumulate, Budget: budget, Seed: a.seed, Compile: append(d.shapes(m), opts...)})
 	if err != nil {
 		return err
 	}
-	if err := d.fit(t.Inputs()); err != nil {
+	if err := d.fit(t); err != nil {
 		return err
 	}
 	res := trainJSON{Model: model, Output: f.out, Learned: t.Learned(), Examples: d.count, Batch: d.batch, ArenaBytes: t.Plan().ArenaBytes, Kept: t.Kept()}

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -83,6 +84,12 @@ func TestTrainErrors(t *testing.T) {
 	uneven := writeTemp(t, dir, "uneven.npz", npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 8, 64), "target": ndarray.Must(ndarray.Float32, 9, 10)}))
 	alone := writeTemp(t, dir, "alone.npz", npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 8, 64)}))
 	integers := writeTemp(t, dir, "integers.npz", npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 8, 64), "target": ndarray.Must(ndarray.Int64, 8)}))
+	labels := func(of int64) string {
+		target := ndarray.Must(ndarray.Int64, 8)
+		target.SetInt(5, of)
+		return writeTemp(t, dir, fmt.Sprintf("labels%d.npz", of), npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 8, 64), "target": target}))
+	}
+	ok(t, "train", "builtin:mlp", "--data", labels(-100), "--of", "Gemm_4_0", "--ignore-label", "-100", "-o", filepath.Join(dir, "ignored.onnx"))
 	for _, c := range []struct {
 		name string
 		code int
@@ -112,6 +119,8 @@ func TestTrainErrors(t *testing.T) {
 		{"arrays of other lengths", exitFailed, "same examples", []string{"--data", uneven, "-o", out}},
 		{"no target", exitFailed, `"target"`, []string{"--data", alone, "-o", out, "--loss", "mean-squared-error"}},
 		{"probabilities as scores", exitFailed, `(--of) must name "Gemm_4_0"`, []string{"--data", integers, "-o", out}},
+		{"a label that is no class", exitFailed, `label 10 at [5] of "target" is none of the 10 classes, 0 to 9: `, []string{"--data", labels(10), "-o", out, "--of", "Gemm_4_0"}},
+		{"a negative label", exitFailed, `label -1 at [5] of "target" is none of the 10 classes, 0 to 9, nor -100, which is ignored: `, []string{"--data", labels(-1), "-o", out, "--of", "Gemm_4_0", "--ignore-label", "-100"}},
 		{"a value that is none", exitFailed, `"scores"`, []string{"--data", integers, "-o", out, "--of", "scores"}},
 		{"a target of another type", exitFailed, `"target" is int64`, []string{"--data", integers, "-o", out, "--loss", "mean-squared-error"}},
 		{"a weight that is none", exitFailed, `"w99"`, []string{"--data", data, "-o", out, "--learn", "w99"}},

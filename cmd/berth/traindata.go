@@ -94,9 +94,9 @@ func (d *examples) shapes(m *berth.Model) (opts []berth.Option) {
 	return opts
 }
 
-// fit brings the arrays in the order of a step's inputs.
-func (d *examples) fit(ports []berth.Port) error {
-	for _, p := range ports {
+// fit brings the arrays in the order of a step's inputs, and refuses labels before the first step.
+func (d *examples) fit(t *train.Trainer) error {
+	for _, p := range t.Inputs() {
 		a := d.arrays[p.Name]
 		if a == nil {
 			return fmt.Errorf("the data has no array %q of type %s", p.Name, p.Type)
@@ -104,6 +104,9 @@ func (d *examples) fit(ports []berth.Port) error {
 		shape, _ := p.Type.Static()
 		if a.DType != p.Type.DType || !slices.Equal(shape, d.one(a)) {
 			return fmt.Errorf("array %q is %s of examples of shape %s; a step takes %s", p.Name, a.DType, dimsText(a.Shape[1:]), p.Type)
+		}
+		if err := t.CheckLabels(p.Name, a); err != nil {
+			return err
 		}
 		x, err := ndarray.New(a.DType, shape...)
 		if err != nil {

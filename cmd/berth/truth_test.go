@@ -370,6 +370,7 @@ func TestNothingIgnored(t *testing.T) {
 		{"--channel-block has no effect on " + path + " and builtin:mlp", []string{"diff", path, "builtin:mlp", "--channel-block", "16"}},
 		{"--channel-block has no effect on verify", []string{"verify", path, "--channel-block", "8"}},
 		{"--accuracy has no effect on compare of a bare instance", []string{"compare", "--instance", "x.csv", "--accuracy", "strict"}},
+		{"--ignore-label has no effect on train without --loss cross-entropy", []string{"train", path, "--data", "x.npz", "-o", out, "--loss", "huber", "--ignore-label", "-100"}},
 		{"--of has no effect on compare without --train", []string{"compare", path, "--of", "y"}},
 		{"--budget has no effect on compare with --train", []string{"compare", path, "--train", "huber", "--budget", "1s"}},
 		{"--planner has no effect on inspect with --text or --node", []string{"inspect", path, "--text", "--planner", "pool"}},
