@@ -14,9 +14,11 @@ import (
 
 // TestHalfTheActivations: the larger models learn the same in an arena that is less by half of the activations.
 func TestHalfTheActivations(t *testing.T) {
-	for _, name := range []string{"transformer", "unet", "vit", "gpt", "scan"} {
+	for name, m := range benchModels {
+		if name == "mlp" {
+			continue // its weights are what it holds
+		}
 		t.Run(name, func(t *testing.T) {
-			m := benchModels[name]
 			o := train.Options{Loss: m.loss, Optimizer: train.Momentum(0.9, 0), Rate: train.Constant(1e-4), Compile: []berth.Option{berth.WithThreads(1)}}
 			free, err := train.New(t.Context(), parsed(t, m.text, m.weights), o)
 			require.NoError(t, err)
@@ -24,7 +26,7 @@ func TestHalfTheActivations(t *testing.T) {
 			tight, err := train.New(t.Context(), parsed(t, m.text, m.weights), o)
 			require.NoError(t, err)
 			t.Logf("%s: %d of %d bytes, budget %d", tight.Kept(), tight.Plan().ArenaBytes, free.Plan().ArenaBytes, o.Budget)
-			assert.Positive(t, free.Activations())
+			assert.Equal(t, name != "gru", free.Activations() > 0) // whose peak is on the way back and has none
 			assert.LessOrEqual(t, tight.Plan().ArenaBytes, o.Budget)
 			tight.Poison()
 			for range 5 {
@@ -33,6 +35,15 @@ func TestHalfTheActivations(t *testing.T) {
 				got, err := tight.Step(t.Context(), m.in...)
 				require.NoError(t, err)
 				assert.InDelta(t, want, got, 1e-6)
+			}
+			for _, name := range tight.Learned() {
+				a, err := free.Weight(name)
+				require.NoError(t, err)
+				b, err := tight.Weight(name)
+				require.NoError(t, err)
+				for i := range a.Len() {
+					require.InDelta(t, a.Float(i), b.Float(i), 1e-6, "%s, element %d", name, i)
+				}
 			}
 		})
 	}

@@ -74,7 +74,8 @@ func windowsMeetImage(n *ssa.Node) bool {
 	return true
 }
 
-// accumulated lets products that are added to a multiple of a tensor be written over that, as a moment is:
+// accumulated lets products that are added to a tensor, or to a multiple of one, be written over that, as a moment is, the sum over parts of a batch, or
+// the sum that a loop carries:
 //
 //	Gemm(A, B, Mul(m, k))  ─▶  Accumulate(A, B, m) [beta = k]
 //
@@ -82,24 +83,53 @@ func windowsMeetImage(n *ssa.Node) bool {
 func accumulated(g *ssa.Graph) {
 	f, scaled := forwardOf(g), map[*ssa.Node]bool{}
 	for _, n := range g.Nodes {
-		if _, forward := f.at[n]; forward || !kit.IsInFloat32(n.Out[0].Type.DType) {
+		if _, forward := f.at[n]; forward {
 			continue
 		}
-		if n.Op != "Gemm" || n.Domain != "" || n.Input(2) == nil || n.In[2].Def == nil || ops.Float(n, "beta") != 1 {
+		for _, b := range n.Bodies {
+			accumulatedInBody(b)
+		}
+		if !isProductPlus(n) || n.In[2].Def == nil || len(n.In[2].Uses()) > 1 || g.IsResult(n.In[2]) {
 			continue
 		}
 		m := n.In[2].Def
-		if m.Op != "Mul" || m.Domain != "" || len(m.Out[0].Uses()) > 1 || g.IsResult(m.Out[0]) || !ops.SameLayout(m.In[0].Type, n.Out[0].Type) || m.In[1].Const == nil || m.In[1].Const.Len() != 1 {
+		if m.Op == "Gemm" && m.Domain == "" || m.Op == backward.Accumulate.Name && m.Domain == backward.Accumulate.Domain {
+			accumulate(n, n.In[2], 1)
+			continue
+		}
+		if ops.Float(n, "beta") != 1 || m.Op != "Mul" || m.Domain != "" || !ops.SameLayout(m.In[0].Type, n.Out[0].Type) || m.In[1].Const == nil || m.In[1].Const.Len() != 1 {
 			continue
 		}
 		k, err := m.In[1].Const.Array()
 		if err != nil || float64(float32(k.Float(0))) != k.Float(0) { // an attribute is a float32
 			continue
 		}
-		n.Domain, n.Op = backward.Accumulate.Domain, backward.Accumulate.Name
-		n.SetInput(2, m.In[0])
-		n.SetAttr(ssa.FloatAttr("beta", float32(k.Float(0))))
+		accumulate(n, m.In[0], float32(k.Float(0)))
 		scaled[m] = true
 	}
 	g.RemoveNodes(func(n *ssa.Node) bool { return scaled[n] })
+}
+
+// isProductPlus reports products whose C has the size of the result, and for whose type there is a kernel.
+func isProductPlus(n *ssa.Node) bool {
+	return n.Op == "Gemm" && n.Domain == "" && n.Input(2) != nil && ops.SameLayout(n.In[2].Type, n.Out[0].Type) && kit.IsInFloat32(n.Out[0].Type.DType)
+}
+
+// accumulate makes a product one that is written over a tensor, times a number.
+func accumulate(n *ssa.Node, c *ssa.Value, beta float32) {
+	n.Domain, n.Op = backward.Accumulate.Domain, backward.Accumulate.Name
+	n.SetInput(2, c)
+	n.SetAttr(ssa.FloatAttr("beta", beta*ops.Float(n, "beta")))
+}
+
+// accumulatedInBody writes products over the sums that the body of a loop on the way back carries: a parameter that they alone read.
+func accumulatedInBody(b *ssa.Graph) {
+	for _, n := range b.Nodes {
+		if isProductPlus(n) && n.In[2].IsParam() && len(n.In[2].Uses()) == 1 && b.IsResult(n.Out[0]) && !b.IsResult(n.In[2]) {
+			accumulate(n, n.In[2], 1)
+		}
+		for _, inner := range n.Bodies {
+			accumulatedInBody(inner)
+		}
+	}
 }

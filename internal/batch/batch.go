@@ -144,7 +144,9 @@ func Split(ctx context.Context, g *ssa.Graph, axes *Axes, parts int) error {
 	if axes == nil || parts < 2 || axes.Size%parts != 0 {
 		return ErrWhole
 	}
-	normsInParts(g)
+	if err := normsInParts(g); err != nil {
+		return err
+	}
 	a := newAnalysis(g, axes, parts)
 	a.run()
 	if a.err != nil {

@@ -52,6 +52,8 @@ var cases = []struct {
 	{"convolutions", `in %x: float32[4,2,5,5] in %w: float32[3,2,3,3] %a = Conv(%x, %w) [pads=[1,1,1,1]] %b = MaxPool(%a) [kernel_shape=[2,2], strides=[2,2]] %c = GlobalAveragePool(%b) out %c`, []string{"x"}, false},
 	{"derivatives of convolutions", `in %x: float32[4,2,5,5] in %y: float32[4,3,5,5] %e = Exp(%x) %a = berth.internal::ConvWeights(%e, %y) [kernel_shape=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1]] out %a`, []string{"x", "y"}, false},
 	{"normalizations", `in %x: float32[4,2,6] in %w: float32[6] in %v: float32[2] %a = LayerNormalization(%x, %w) %b = InstanceNormalization(%a, %v, %v) %c = LogSoftmax(%b) [axis=1] out %c`, []string{"x"}, false},
+	{"a batch normalization", `in %x: float32[4,2,6] in %w: float32[2] in %m: float32[2] in %v: float32[2] %e = Exp(%x) %a, %b, %c = BatchNormalization(%e, %w, %w, %m, %v) [training_mode=1] %d = Neg(%a) %f = Mul(%d, %e)
+		out %f, %b, %c`, []string{"x"}, false},
 	{"attention", `in %x: float32[4,3,4] in %y: float32[4,5,4] const %m: float32[3,5] = splat 0.5 %a = Attention(%x, %y, %y, %m) [q_num_heads=2, kv_num_heads=2] out %a`, []string{"x", "y"}, false},
 	{"dropout", `in %x: float32[4,3] const %r: float32[] = 0.5 const %n: int64[] = 7 %a = berth.internal::StepDropout(%x, %r, %n) out %a`, []string{"x"}, false},
 	{"dropout behind rows", `in %x: float32[2,4] const %r: float32[] = 0.5 const %n: int64[] = 7 %e = Exp(%x) %a = berth.internal::StepDropout(%e, %r, %n) out %a`, []string{"x"}, false},

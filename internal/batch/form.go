@@ -34,7 +34,7 @@ type recipe struct {
 	ints  map[int][]int64 // operands that hold shapes, as a part has them
 	attrs []ssa.Attr      // that a part has instead
 	mean  bool            // sums are divided by the number of parts
-	onto  int             // 1 + the operand that sums begin with; 0: they are added
+	onto  map[int]int     // operands that sums begin with, by result; others are added
 	body  *bodyRecipe
 	first func(part int) ssa.Attr // nil: none
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // A loop over parts is a loop of each part, if each node of its body has a rule. Carried values have one form in all iterations: that of what the body makes of
-// them. Sums over the batch that a body carries, as the derivatives of weights, are sums of the parts: each begins with zero.
+// them. Sums over the batch that a body carries, as the derivatives of weights, are sums of the parts: the first begins with zero, each other one with
+// what the one before it has.
 
 // bodyRecipe is how a body is computed in parts.
 type bodyRecipe struct {
@@ -133,8 +134,14 @@ func (a *analysis) loopBody(n *ssa.Node, body *ssa.Graph, params []form, first, 
 			if i >= results && i < results+carried {
 				f = params[first+i-results]
 				out := f
-				if f.kind == whole {
+				switch f.kind {
+				case whole:
 					out = form{kind: same}
+				case sum:
+					if r.onto == nil {
+						r.onto = map[int]int{}
+					}
+					r.onto[len(r.out)] = first + i - results
 				}
 				r.out = append(r.out, out)
 			}

@@ -299,9 +299,9 @@ func scatterND(a *analysis, n *ssa.Node, in []form) *recipe {
 	return nil
 }
 
-// startingWith says that a sum begins with operand i.
+// startingWith says that the sum begins with operand i.
 func (r *recipe) startingWith(i int) *recipe {
-	r.onto = i + 1
+	r.onto = map[int]int{0: i}
 	return r
 }
 

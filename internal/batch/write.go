@@ -16,6 +16,8 @@ import (
 //	level 0   part 0: f g Σ    part 1: f g Σ +
 //	level 1   part 0: h Σ'     part 1: h Σ' +
 //
+// What a later level reads of an earlier one is kept for all parts, or computed again where that is cheap and saves bytes (repeat.go).
+//
 // Whole nodes come where they were, beside the last part of their level, or, if they read no part, ahead of their first reader.
 
 // writer writes the graph anew.
@@ -27,6 +29,7 @@ type writer struct {
 	sums   map[*ssa.Value]*ssa.Value // so far
 	joined map[*ssa.Value]*ssa.Value
 	placed map[*ssa.Node]bool
+	repeat map[*ssa.Node]bool // in each level that reads a result
 	old    []*ssa.Node
 }
 
@@ -38,6 +41,7 @@ type scope struct {
 	values map[*ssa.Value]*ssa.Value
 	cuts   map[cutOf]*ssa.Value
 	count  int
+	again  func(v *ssa.Value) error // computes what a level computes again; nil: nothing
 }
 
 // cutOf is a whole value and the form in which a part reads it.
@@ -57,6 +61,7 @@ func newWriter(a *analysis) *writer {
 		w.scopes = append(w.scopes, newScope(a, a.graph, part))
 	}
 	w.setLevels()
+	w.setRepeats()
 	return w
 }
 
@@ -98,6 +103,7 @@ func (w *writer) main(ctx context.Context) error {
 	}
 	for level := range last + 1 {
 		for part := range w.parts {
+			w.scopes[part].again = w.repeating(level, part)
 			for _, n := range w.old {
 				if w.nodes[n] != level {
 					continue
@@ -198,9 +204,11 @@ func (w *writer) inPart(n *ssa.Node, part int) error {
 			}
 		}
 	}
-	var onto *ssa.Value
-	if r.onto > 0 && part > 0 {
-		onto = w.sums[n.Out[0]]
+	onto := map[int]*ssa.Value{}
+	for i, at := range r.onto {
+		if part > 0 && n.Output(i) != nil {
+			onto[at] = w.sums[n.Out[i]]
+		}
 	}
 	m, err := s.copy(n, r, onto)
 	if err != nil {
@@ -211,7 +219,7 @@ func (w *writer) inPart(n *ssa.Node, part int) error {
 			continue
 		}
 		total := m.Out[i]
-		if part > 0 && onto == nil {
+		if _, goesOn := r.onto[i]; part > 0 && !goesOn {
 			if total, err = s.op("Add", v, w.sums[v], total); err != nil {
 				return err
 			}
@@ -249,24 +257,27 @@ func (s *scope) constant(name string, c *ssa.Constant) *ssa.Value {
 	return s.into.AddConst(s.name(name), c)
 }
 
-// copy writes a node for the part; with onto, a sum goes on.
-func (s *scope) copy(n *ssa.Node, r *recipe, onto *ssa.Value) (*ssa.Node, error) {
+// copy writes a node for the part. Operands in onto are sums that go on.
+func (s *scope) copy(n *ssa.Node, r *recipe, onto map[int]*ssa.Value) (*ssa.Node, error) {
 	in := make([]*ssa.Value, len(n.In))
 	for i, v := range n.In {
+		if onto[i] != nil {
+			continue
+		}
 		var err error
 		if in[i], err = s.operand(v, r, i); err != nil {
 			return nil, err
 		}
 	}
 	attrs := slices.Clone(n.Attrs)
-	if onto != nil {
-		for len(in) < r.onto {
+	for i, v := range onto {
+		for len(in) <= i {
 			in = append(in, nil)
 		}
-		in[r.onto-1] = onto
-		if n.Op != "ScatterND" {
-			attrs = append(slices.DeleteFunc(attrs, func(a ssa.Attr) bool { return a.Name == "beta" }), ssa.FloatAttr("beta", 1))
-		}
+		in[i] = v
+	}
+	if len(onto) > 0 && (n.Op == "Gemm" || n.Op == "Accumulate") {
+		attrs = append(slices.DeleteFunc(attrs, func(a ssa.Attr) bool { return a.Name == "beta" }), ssa.FloatAttr("beta", 1))
 	}
 	if r != nil && r.first != nil {
 		attrs = append(attrs, r.first(s.part))
@@ -334,6 +345,11 @@ func (s *scope) operand(v *ssa.Value, r *recipe, i int) (*ssa.Value, error) {
 
 // read is a value as it is in the part.
 func (s *scope) read(v *ssa.Value) (*ssa.Value, error) {
+	if s.again != nil {
+		if err := s.again(v); err != nil {
+			return nil, err
+		}
+	}
 	if w := s.values[v]; w != nil {
 		return w, nil
 	}
