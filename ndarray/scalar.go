@@ -25,7 +25,7 @@ func (a *Array) Float(i int) float64 {
 	return float64(a.Int(i))
 }
 
-// SetFloat stores v rounded to the element type (integers truncate towards zero).
+// SetFloat stores v rounded to the element type; integers are as [Truncated] says.
 func (a *Array) SetFloat(i int, v float64) {
 	switch a.DType {
 	case Float32:
@@ -38,12 +38,6 @@ func (a *Array) SetFloat(i int, v float64) {
 		Slice[uint16](a)[i] = F32ToBF16(float32(v))
 	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0, Float4E2M1, Float6E2M3, Float6E3M2:
 		a.Data[i] = F32ToF8(a.DType, float32(v), true)
-	case Uint64:
-		if v >= math.MaxInt64 {
-			Slice[uint64](a)[i] = uint64(v)
-		} else {
-			Slice[uint64](a)[i] = uint64(int64(v))
-		}
 	case Complex64:
 		Slice[complex64](a)[i] = complex(float32(v), 0)
 	case Complex128:
@@ -51,7 +45,7 @@ func (a *Array) SetFloat(i int, v float64) {
 	case Bool:
 		a.Data[i] = bit(v != 0)
 	default:
-		a.SetInt(i, int64(v))
+		a.SetInt(i, Truncated(v, a.DType))
 	}
 }
 
@@ -80,7 +74,30 @@ func (a *Array) Int(i int) int64 {
 	if a.DType >= NumDTypes {
 		return 0 // Float knows no more of it
 	}
-	return int64(a.Float(i))
+	return Truncated(a.Float(i), Int64)
+}
+
+// Truncated is v cut off towards 0 as an integer of a type, the same on every machine. What that can not hold is as in ONNX
+// Runtime on x86, whose instructions give the least integer of 32 or of 64 bits for it:
+//
+//	int32, int64           NaN, infinities and numbers beyond the type are the least number of the type
+//	types of up to 16 bits low bits of the int32: 0 for NaN, 44 for 300 as int8
+//	uint32                 low bits of the int64: 0 for NaN, 2³²−1 for −1
+//	uint64                 below 2⁶³ the bits of the int64, 2⁶³ for NaN; above 2⁶⁴ 0
+//
+// Low bits are taken where it is stored: the result for a narrow type is the wider number.
+func Truncated(v float64, dt DType) int64 {
+	limit := float64(1 << 63)
+	switch {
+	case dt == Uint64 && v >= limit:
+		return math.MinInt64 ^ Truncated(v-limit, Int64)
+	case dt == Int32 || dt.Size() < 4:
+		limit = 1 << 31
+	}
+	if !(math.Abs(v) < limit) {
+		v = -limit
+	}
+	return int64(v)
 }
 
 // SetInt stores v, wrapped to the element type's width.

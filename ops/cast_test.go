@@ -22,8 +22,14 @@ func TestCast(t *testing.T) {
 		from, to ndarray.DType
 		x, y     []float64
 	}{
-		{ndarray.Float32, ndarray.Int32, []float64{1.9, -1.9, nan}, []float64{1, -1, 0}},
-		{ndarray.Float32, ndarray.Int64, []float64{1e30, -1e30}, []float64{math.MaxInt64, math.MinInt64}},
+		{ndarray.Float32, ndarray.Int32, []float64{1.9, -1.9, nan, inf, -inf, 3e9}, []float64{1, -1, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32}},
+		{ndarray.Float64, ndarray.Int32, []float64{2147483647.5, -2147483648.5, 2147483648}, []float64{math.MaxInt32, math.MinInt32, math.MinInt32}},
+		{ndarray.Float32, ndarray.Int64, []float64{1e30, -1e30, nan, inf, 3e9}, []float64{math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, 3e9}},
+		{ndarray.Float16, ndarray.Int64, []float64{nan, inf, -1.5}, []float64{math.MinInt64, math.MinInt64, -1}},
+		{ndarray.Float32, ndarray.Int16, []float64{nan, inf, -inf, 70000, 3e9}, []float64{0, 0, 0, 4464, 0}},
+		{ndarray.Float32, ndarray.Uint8, []float64{nan, inf, -inf, -1, 300}, []float64{0, 0, 0, 255, 44}},
+		{ndarray.Float32, ndarray.Uint32, []float64{nan, inf, -1, 3e9, 5e9}, []float64{0, 0, math.MaxUint32, 3e9, 705032704}},
+		{ndarray.Float32, ndarray.Uint64, []float64{nan, -inf, inf, math.Ldexp(1, 64), -math.Ldexp(1, 40)}, []float64{math.Ldexp(1, 63), math.Ldexp(1, 63), 0, 0, math.Ldexp(1, 64) - math.Ldexp(1, 40)}},
 		{ndarray.Float32, ndarray.Uint64, []float64{math.Ldexp(5, 61), 3.7}, []float64{math.Ldexp(5, 61), 3}},
 		{ndarray.Float32, ndarray.Int8, []float64{200, -129}, []float64{-56, 127}},
 		{ndarray.Float32, ndarray.Uint4, []float64{17, -1}, []float64{1, 15}},

@@ -148,7 +148,7 @@ func TestQuantizedModel(t *testing.T) {
 	}
 }
 
-// TestDynamicQuantization: the range is that of all elements and 0, whatever the number of blocks that look for it; NaN has no part in it.
+// TestDynamicQuantization: the range is that of all elements and 0, whatever the number of blocks that look for it; NaN has no part in it and becomes 0.
 func TestDynamicQuantization(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for _, c := range []struct {
@@ -167,6 +167,8 @@ func TestDynamicQuantization(t *testing.T) {
 		{"small", []int{300}, func(_ int, v float64) float64 { return 1e-40 * v }},
 		{"large", []int{300}, func(_ int, v float64) float64 { return 1e37 * v }},
 		{"not a number", []int{5000}, func(i int, v float64) float64 { return map[bool]float64{true: math.NaN(), false: v}[i%7 == 0] }},
+		{"positive infinity", []int{30}, func(i int, v float64) float64 { return map[bool]float64{true: math.Inf(1), false: v}[i == 7] }},
+		{"negative infinity", []int{30}, func(i int, v float64) float64 { return map[bool]float64{true: math.Inf(-1), false: v}[i == 7] }},
 		{"nothing but that", []int{30}, func(int, float64) float64 { return math.NaN() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

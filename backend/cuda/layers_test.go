@@ -189,7 +189,7 @@ func TestRecurrent(t *testing.T) {
 	}
 }
 
-// TestQuantize: ties go to even, what is too large saturates, NaN is the zero point.
+// TestQuantize: ties go to even, what is too large saturates, NaN is the least integer.
 func TestQuantize(t *testing.T) {
 	x := ndarray.Of([]float32{0.5, 1.5, -0.5, 2.5, 1e9, -1e9, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 126.5, -128.5, 0}, 3, 4)
 	scales := ndarray.Of([]float32{1, 0.5, 2, 4}, 4)

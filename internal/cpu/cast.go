@@ -83,13 +83,21 @@ func castFrom[S number](p *prep) ops.Kernel {
 	return nil
 }
 
-// convert is Go's conversion, except that floats on their way to an integer are cut
-// off to int64 first, saturated there, with 0 for NaN.
+// convert is Go's conversion, but that of floats to integers is ndarray.Truncated's.
 func convert[S, D number](c *ops.Call, lo, hi int) {
 	dst, src := elems[D](c.Out[0])[lo:hi], elems[S](c.In[0])[lo:hi]
 	if isFloat[S]() && !isFloat[D]() {
+		dt := arrayOf(c.Out[0]).DType
+		limit := float64(1 << 63)
+		if dt == ndarray.Int32 || dt.Size() < 4 {
+			limit = 1 << 31
+		}
 		for i, v := range src {
-			dst[i] = D(toInt64(float64(v)))
+			x := float64(v)
+			if !(math.Abs(x) < limit) {
+				x = -limit
+			}
+			dst[i] = D(int64(x))
 		}
 		return
 	}
@@ -107,16 +115,4 @@ func truth[S number](c *ops.Call, lo, hi int) {
 			dst[i] = 1
 		}
 	}
-}
-
-func toInt64(v float64) int64 {
-	switch {
-	case v >= math.MaxInt64:
-		return math.MaxInt64
-	case v <= math.MinInt64:
-		return math.MinInt64
-	case v != v:
-		return 0
-	}
-	return int64(v)
 }

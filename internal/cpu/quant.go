@@ -23,39 +23,21 @@ var quantOps = []entry{
 // nearest integer, halves to even.
 const rounder = float32(3 << 22)
 
-// rounded is v rounded to an integer within ±limit; NaN gives 0. The limit is
+// rounded is v rounded to an integer within ±limit; NaN gives −limit. The limit is
 // beyond what any quantized type can hold together with its zero point.
 func rounded(v float32) int32 {
 	const limit = 1 << 20
 	switch {
-	case v != v:
-		return 0
 	case v > limit:
 		return limit
-	case v < -limit:
+	case !(v > -limit):
 		return -limit
 	}
 	r := v + rounder
 	return int32(r - rounder)
 }
 
-// quantizeRow is dst = saturate(round(src / scale) + zero), NaN as zero. Rows of bytes
-// without a NaN go through the vector kernel, which takes NaN for the largest number.
-func quantizeRow(dst []byte, src []float32, signed bool, scale float32, zero int32) {
-	if top := vec.MaxOf(src); top == top {
-		vec.Quantize(dst, src, signed, scale, zero)
-		return
-	}
-	shift := zero
-	if signed {
-		shift += 128
-	}
-	for i, x := range src {
-		dst[i] = byte(min(max(rounded(x/scale)+shift, 0), math.MaxUint8) + zero - shift)
-	}
-}
-
-// quantizeWide is the same to 16 bits.
+// quantizeWide is [vec.Quantize] to 16 bits.
 func quantizeWide(dst []uint16, src []float32, signed bool, scale float32, zero int32) {
 	shift := zero
 	if signed {
@@ -141,7 +123,7 @@ func quantizeElems(dst, src *ndarray.Array, at, n int, scale float32, zero int32
 	x := ndarray.Slice[float32](src)[at:][:n]
 	switch dst.DType {
 	case ndarray.Uint8, ndarray.Int8:
-		quantizeRow(dst.Data[at:][:n], x, dst.DType == ndarray.Int8, scale, zero)
+		vec.Quantize(dst.Data[at:][:n], x, dst.DType == ndarray.Int8, scale, zero)
 	case ndarray.Uint16:
 		quantizeWide(ndarray.Slice[uint16](dst)[at:], x, false, scale, zero)
 	default:
@@ -224,7 +206,7 @@ func (k *dynamicQuantize) Choice() backend.Choice {
 
 func (k *dynamicQuantize) tile(c *ops.Call, i, _ int) {
 	_, _, lo, hi := k.cut.tile(i)
-	quantizeRow(arrayOf(c.Out[0]).Data[lo:hi], f32(c.In[0])[lo:hi], false, f32(c.Out[1])[0], int32(arrayOf(c.Out[2]).Data[0]))
+	vec.Quantize(arrayOf(c.Out[0]).Data[lo:hi], f32(c.In[0])[lo:hi], false, f32(c.Out[1])[0], int32(arrayOf(c.Out[2]).Data[0]))
 }
 
 // rangeTiles is the first pass of a dynamicQuantize.
@@ -244,11 +226,8 @@ func rangeOf(x []float32) (lo, hi float32) {
 	}
 	lo, hi = 0, 0
 	for _, v := range x {
-		if v < lo {
-			lo = v
-		}
-		if v > hi {
-			hi = v
+		if v == v {
+			lo, hi = min(lo, v), max(hi, v)
 		}
 	}
 	return lo, hi
@@ -264,7 +243,10 @@ func rangeScale(pairs []float32) (scale float32, zero byte) {
 		return 1, 0
 	}
 	scale = (hi - lo) / 255
-	return scale, byte(min(max(math.RoundToEven(float64(-lo/scale)), 0), 255))
+	if zero := math.RoundToEven(float64(-lo / scale)); zero < 255 {
+		return scale, byte(zero)
+	}
+	return scale, 255 // for −∞ too, as in ONNX Runtime
 }
 
 // Arithmetic of quantized tensors in one pass over their bytes:
@@ -272,7 +254,8 @@ func rangeScale(pairs []float32) (scale float32, zero byte) {
 //	round((a − za)·sa/sy + (b − zb)·sb/sy + zy)  =  round(a·fa + b·fb + start)
 //
 // The factors are rounded once, so where a result lies within 2⁻¹³ of its step of the middle
-// between two integers, it may be the other one.
+// between two integers, it may be the other one. Scales that would make more of it, or that leave the range of float32, take the
+// left side for each element.
 
 var qLinearOps = []entry{
 	{domain: microsoft, op: "QLinearAdd", prepare: prepareQLinearAdd},
@@ -303,8 +286,24 @@ func prepareQLinearAdd(p *prep) (ops.Kernel, error) {
 func (k *qLinearAdd) add(c *ops.Call, lo, hi int) {
 	sa, sb, sy := float64(f32(c.In[1])[0]), float64(f32(c.In[4])[0]), float64(f32(c.In[6])[0])
 	fa, fb := float32(sa/sy), float32(sb/sy)
+	if most := max(math.Abs(sa), math.Abs(sb), 1/math.Abs(sy)); !(most <= 1e30 && max(math.Abs(sa), math.Abs(sb)) <= 512*math.Abs(sy)) {
+		k.addEach(c, lo, hi)
+		return
+	}
 	start := k.zero(c, 2) - k.zero(c, 0)*float64(fa) - k.zero(c, 1)*float64(fb)
 	vec.AddQuantized(arrayOf(c.Out[0]).Data[lo:hi], arrayOf(c.In[0]).Data[lo:hi], arrayOf(c.In[3]).Data[lo:hi], k.signed, fa, fb, float32(start))
+}
+
+// addEach computes elements as the operator is defined.
+func (k *qLinearAdd) addEach(c *ops.Call, lo, hi int) {
+	sa, sb, sy := f32(c.In[1])[0], f32(c.In[4])[0], f32(c.In[6])[0]
+	za, zb, zy := float32(k.zero(c, 0)), float32(k.zero(c, 1)), float32(k.zero(c, 2))
+	least := map[bool]int32{true: math.MinInt8}[k.signed]
+	for i := lo; i < hi; i++ {
+		x := float32((float32(byteOf(arrayOf(c.In[0]), i)) - za) * sa)
+		y := float32((float32(byteOf(arrayOf(c.In[3]), i)) - zb) * sb)
+		arrayOf(c.Out[0]).Data[i] = byte(min(max(rounded(float32(x+y)/sy+zy), least), least+math.MaxUint8))
+	}
 }
 
 // zero is the zero point of an operand or the result.

@@ -145,7 +145,7 @@ func quantizeByRange(dst []byte, x []float32) (scale float32, zero byte) {
 	lo, hi := rangeOf(x)
 	pair := [2]float32{lo, hi}
 	scale, zero = rangeScale(pair[:])
-	quantizeRow(dst, x, false, scale, int32(zero))
+	vec.Quantize(dst, x, false, scale, int32(zero))
 	return scale, zero
 }
 

@@ -223,7 +223,7 @@ func (c *cell) call() {
 	c.x.Func.Run(c.out.Data[c.i*out:(c.i+1)*out], c.args[0].Data[at:at+in])
 }
 
-// cast converts: floats are cut off on their way to an integer, saturated, and 0 for NaN.
+// cast converts: floats are cut off on their way to an integer, as ndarray.Truncated says.
 func (c *cell) cast() {
 	from, to := c.args[0].DType, c.out.DType
 	switch {
@@ -236,7 +236,7 @@ func (c *cell) cast() {
 	case from.IsFloat() && to.IsFloat():
 		c.out.SetFloat(c.i, c.float(0))
 	case from.IsFloat():
-		c.out.SetInt(c.i, truncated(c.float(0), c.out.DType))
+		c.out.SetFloat(c.i, c.float(0))
 	case from == ndarray.Uint64 && to.IsFloat():
 		c.out.SetFloat(c.i, float64(uint64(c.int(0))))
 	case to == ndarray.Float32:

@@ -236,20 +236,3 @@ func shifted(o Op, t ndarray.DType, a, b int64) int64 {
 	}
 	return int64(uint64(a) >> n)
 }
-
-// truncated cuts a float off towards 0, saturated at int64, and above at uint64 where that is the type; NaN gives 0.
-func truncated(v float64, to ndarray.DType) int64 {
-	switch {
-	case to == ndarray.Uint64 && v >= 1<<64:
-		return -1 // its bits are those of the largest
-	case to == ndarray.Uint64 && v >= 1<<63:
-		return int64(uint64(v))
-	case math.IsNaN(v):
-		return 0
-	case math.Abs(v) < 1<<63:
-		return int64(v)
-	case v < 0:
-		return math.MinInt64
-	}
-	return math.MaxInt64
-}

@@ -12,14 +12,12 @@ import (
 
 // Cast converts elements to another type: https://onnx.ai/onnx/operators/onnx__Cast.html
 //
-//	to int    floats are cut off towards 0; integers keep their low bits
+//	to int    floats are cut off towards 0, as ndarray.Truncated says; integers keep their low bits
 //	to float  rounded to nearest, ties to even, once
 //	float8    out of range: the largest value (saturate=1) or NaN/∞ (saturate=0)
 //	e8m0      to a power of two, by round_mode up, down or nearest
 //	bool      everything but 0 is true, NaN too
 //	string    shortest decimal text that reads back the same; INF, -INF, NaN
-//
-// What the standard leaves open: floats beyond int64 saturate there, NaN gives 0.
 var Cast = ops.Op{
 	Name: "Cast", Since: 28, Doc: "Y = X converted to type to", Form: castForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,

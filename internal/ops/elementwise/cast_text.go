@@ -64,13 +64,10 @@ func parseStrings(c *ops.Call, out, a *ndarray.Array, how conversion) {
 		if err != nil && !math.IsInf(v, 0) {
 			kit.Failf("element %d is %q, which is no number", i, s)
 		}
-		switch {
-		case out.DType == ndarray.Bool:
-			out.SetFloat(i, v)
-		case out.DType.IsFloat():
+		if out.DType.IsFloat() {
 			how.put(out, i, v)
-		default:
-			kit.PutTruncated(out, i, v)
+		} else {
+			out.SetFloat(i, v)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func evalPow(c *ops.Call) {
 		combine(c, x, y, shape, intPow)
 	default:
 		out, u, v := kit.Result(c, 0, x.DType, shape...), kit.Elements[float64](c, x), kit.Elements[float64](c, y)
-		kit.EachBroadcast(c, shape, x.Shape, y.Shape, func(o, i, j int) { out.SetInt(o, kit.TruncToInt64(math.Pow(u[i], v[j]))) })
+		kit.EachBroadcast(c, shape, x.Shape, y.Shape, func(o, i, j int) { out.SetFloat(o, math.Pow(u[i], v[j])) })
 	}
 }
 

@@ -187,46 +187,15 @@ func IntegerRange(dt ndarray.DType) (lo int64, hi uint64) {
 	return 0, math.MaxUint64 >> (64 - bits)
 }
 
-// TruncToInt64 is the conversion of a float to an integer on every machine
-// alike: towards zero, saturated at the ends of int64, NaN is 0.
-func TruncToInt64(v float64) int64 {
-	switch {
-	case v != v:
-		return 0
-	case v >= math.MaxInt64:
-		return math.MaxInt64
-	case v <= math.MinInt64:
-		return math.MinInt64
-	}
-	return int64(v)
-}
+// TruncToInt64 is [ndarray.Truncated] for int64, TruncToUint64 for uint64.
+func TruncToInt64(v float64) int64   { return ndarray.Truncated(v, ndarray.Int64) }
+func TruncToUint64(v float64) uint64 { return uint64(ndarray.Truncated(v, ndarray.Uint64)) }
 
-// TruncToUint64 is [TruncToInt64] for the upper half of uint64 too; negative
-// values wrap.
-func TruncToUint64(v float64) uint64 {
-	switch {
-	case v >= math.MaxUint64:
-		return math.MaxUint64
-	case v >= math.MaxInt64:
-		return uint64(v)
-	}
-	return uint64(TruncToInt64(v))
-}
-
-// StoreTruncated writes values to an integer array, cut off towards 0.
+// StoreTruncated writes values to an integer array, as [ndarray.Truncated] says.
 func StoreTruncated(c *ops.Call, out *ndarray.Array, v []float64) {
 	w := Watching(c)
 	for i, x := range v {
 		w.Did(1)
-		PutTruncated(out, i, x)
-	}
-}
-
-// PutTruncated is [StoreTruncated] for element i.
-func PutTruncated(out *ndarray.Array, i int, v float64) {
-	if out.DType == ndarray.Uint64 {
-		out.SetInt(i, int64(TruncToUint64(v)))
-	} else {
-		out.SetInt(i, TruncToInt64(v))
+		out.SetFloat(i, x)
 	}
 }

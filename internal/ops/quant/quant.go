@@ -18,8 +18,7 @@ var quantInts = kit.ByteInts | kit.TypesOf(ndarray.Int16, ndarray.Uint16, ndarra
 var QuantFloats = kit.Float8Types | kit.TypesOf(ndarray.Float4E2M1, ndarray.Float6E2M3, ndarray.Float6E3M2)
 
 // QuantStore returns a function that stores v, which is x/scale, as element i:
-// integers as saturate(round(v) + zero), ties to even, NaN as zero; float types
-// as v + zero, rounded.
+// integers as [Saturated] says, float types as v + zero, rounded.
 func QuantStore(out *ndarray.Array, saturate bool) func(i int, v float32, zero float64) {
 	dt := out.DType
 	if dt.IsFloat() {
@@ -29,17 +28,21 @@ func QuantStore(out *ndarray.Array, saturate bool) func(i int, v float32, zero f
 	}
 	least, most := kit.IntegerRange(dt)
 	lo, hi := float64(least), float64(most)
-	round := func(v float32, zero float64) float64 {
-		if v != v {
-			v = 0
-		}
-		return max(lo, min(hi, math.RoundToEven(float64(v))+zero))
-	}
 	if dt.Size() == 1 {
-		return func(i int, v float32, zero float64) { out.Data[i] = byte(int32(round(v, zero))) }
+		return func(i int, v float32, zero float64) { out.Data[i] = byte(Saturated(v, zero, lo, hi)) }
 	}
 	s := ndarray.Slice[uint16](out)
-	return func(i int, v float32, zero float64) { s[i] = uint16(int32(round(v, zero))) }
+	return func(i int, v float32, zero float64) { s[i] = uint16(Saturated(v, zero, lo, hi)) }
+}
+
+// Saturated quantizes v: round(v) + zero, ties to even, within lo and hi. NaN is lo, whatever the zero point, as in ONNX Runtime,
+// and infinities are the ends.
+func Saturated(v float32, zero, lo, hi float64) int32 {
+	q := math.RoundToEven(float64(v)) + zero
+	if q >= lo {
+		return int32(min(q, hi))
+	}
+	return int32(lo)
 }
 
 // granularity says which scale an element has.
@@ -172,7 +175,8 @@ func quantConv(c *ops.Call, in [4]*ndarray.Array) (s nn.ConvShape, x, w []int32)
 	return s, x, w
 }
 
-// DynamicRange returns scale and zero point of the range of x and 0, NaN left out.
+// DynamicRange returns scale and zero point of the range of x and 0, NaN left out. The scale of an infinite range is infinite; its zero
+// point is 0, but 255 where it goes down to −∞, as in ONNX Runtime.
 func DynamicRange(c *ops.Call, x []float32) (scale float32, zero byte) {
 	var lo, hi float32
 	w := kit.Watching(c)
@@ -186,19 +190,18 @@ func DynamicRange(c *ops.Call, x []float32) (scale float32, zero byte) {
 		return 1, 0
 	}
 	scale = (hi - lo) / 255
-	return scale, byte(max(0, min(255, math.RoundToEven(float64(-lo/scale)))))
+	if zero := math.RoundToEven(float64(-lo / scale)); zero < 255 {
+		return scale, byte(zero)
+	}
+	return scale, 255
 }
 
-// QuantizeBytes quantizes to uint8 with one scale; NaN becomes the zero point.
+// QuantizeBytes quantizes to uint8 with one scale.
 func QuantizeBytes(c *ops.Call, y []byte, x []float32, scale float32, zero byte) {
 	w := kit.Watching(c)
 	for i, v := range x {
 		w.Did(1)
-		q := math.RoundToEven(float64(v / scale))
-		if q != q {
-			q = 0
-		}
-		y[i] = byte(max(0, min(255, q+float64(zero))))
+		y[i] = byte(Saturated(v/scale, float64(zero), 0, 255))
 	}
 }
 

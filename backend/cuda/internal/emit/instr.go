@@ -230,7 +230,23 @@ func (w *writer) oddly(k kind, v string) string {
 	return w.result(single, "selp.b32", odd, cut, p)
 }
 
-// cast converts. A float on its way to an integer is cut off and saturated at int64, or above at uint64; a narrower one takes the low bits.
+// The numbers that are cut off to a type lie below these; all others become the least one.
+var (
+	below = map[ndarray.DType]map[string]string{
+		ndarray.Int32: {"f32": number(1 << 31), "f64": "0d41E0000000000000"}, ndarray.Int64: {"f32": number(1 << 63), "f64": "0d43E0000000000000"},
+	}
+	least = map[ndarray.DType]string{ndarray.Int32: "0x80000000", ndarray.Int64: "0x8000000000000000"}
+)
+
+// truncated is a float cut off to int32 or int64. The instruction gives the least number itself for what is below it, and others for NaN
+// and what is above.
+func (w *writer) truncated(to ndarray.DType, from kind, v string) string {
+	b, p := kinds[to], w.register("p")
+	w.emit("setp.lt."+from.typ, p, v, below[to][from.typ])
+	return w.result(b, fmt.Sprint("selp.b", 8*b.size), w.result(b, "cvt.rzi."+b.typ+"."+from.typ, v), least[to], p)
+}
+
+// cast converts. A float on its way to an integer is cut off, as [ndarray.Truncated] says.
 func (w *writer) cast(from, to ndarray.DType, v string) string {
 	a, b := kinds[from], kinds[to]
 	isFloat := a.typ[0] == 'f'
@@ -251,18 +267,18 @@ func (w *writer) cast(from, to ndarray.DType, v string) string {
 	case a.typ == "f64" && b.typ == "f32":
 		return w.result(b, "cvt.rn.f32.f64", v)
 	case isFloat:
-		p := w.register("p")
-		w.emit("setp.nan."+a.typ, p, v, v) // which GPUs convert to the smallest number of 64 bits, and the host to zero
-		wide := w.result(kinds[ndarray.Int64], "selp.b64", "0", w.result(kinds[ndarray.Int64], "cvt.rzi.s64."+a.typ, v), p)
-		if to == ndarray.Uint64 { // which has an upper half
-			upper := w.result(b, "cvt.rzi.u64."+a.typ, v)
-			w.emit("setp.ge."+a.typ, p, v, map[string]string{"f32": number(1 << 63), "f64": "0d43E0000000000000"}[a.typ])
-			return w.result(b, "selp.b64", upper, wide, p)
+		switch {
+		case to == ndarray.Int32 || to.Size() < 4:
+			return w.truncated(ndarray.Int32, a, v)
+		case to == ndarray.Int64:
+			return w.truncated(to, a, v)
+		case to == ndarray.Uint32:
+			return w.result(b, "cvt.u32.u64", w.truncated(ndarray.Int64, a, v))
 		}
-		if b.class == "x" {
-			return wide
-		}
-		return w.result(b, "cvt.u32.u64", wide)
+		p, limit := w.register("p"), below[ndarray.Int64][a.typ]
+		upper := w.truncated(ndarray.Int64, a, w.result(a, "sub.rn."+a.typ, v, limit))
+		w.emit("setp.ge."+a.typ, p, v, limit)
+		return w.result(b, "selp.b64", w.result(b, "xor.b64", upper, least[ndarray.Int64]), w.truncated(ndarray.Int64, a, v), p)
 	case b.typ[0] == 'f':
 		return w.result(b, "cvt.rn."+b.typ+"."+a.typ, v)
 	}

@@ -1,5 +1,5 @@
 // Dynamic quantization: scale and zero point follow from the range of the elements, 0 among them. A NaN has no part in the range, and becomes
-// the zero point.
+// 0. The zero point is 255 where the range goes down to -infinity.
 
 #include "element.h"
 #include "cells.h"
@@ -28,12 +28,12 @@ static __device__ __forceinline__ Range joined(Range r) {
 static __device__ __forceinline__ Grid gridOf(Range r) {
   if (r.low == r.high) return {1.0f, 0};
   const float scale = __fdiv_rn(__fsub_rn(r.high, r.low), 255.0f);
-  return {scale, (int)fminf(fmaxf(rintf(__fdiv_rn(-r.low, scale)), 0.0f), 255.0f)};
+  return {scale, (int)fmaxf(fminf(rintf(__fdiv_rn(-r.low, scale)), 255.0f), 0.0f)};
 }
 
 static __device__ __forceinline__ int quantized(float v, Grid g) {
   v = rintf(__fdiv_rn(v, g.scale));
-  return min(max((int)(v != v ? 0.0f : fminf(fmaxf(v, -65536.0f), 65536.0f)) + g.zero, 0), 255);
+  return min(max((int)fminf(fmaxf(v, -65536.0f), 65536.0f) + g.zero, 0), 255);
 }
 
 // ranges writes the range of what each of at most 256 blocks goes through.

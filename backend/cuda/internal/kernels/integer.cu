@@ -6,7 +6,7 @@
 // points: one instruction serves all pairs of types. A block of 256 threads computes 64×64 elements as gemm.cu does, in steps of 32 along
 // k; shared memory holds four neighbours along k in a word. What lies outside an operand is 0 and adds nothing to any sum.
 //
-// Results are the sums, or they are quantized again: round(sum · scale) + zero point, saturated.
+// Results are the sums, or they are quantized again: round(sum · scale) + zero point, saturated, the least one for NaN.
 
 struct Result {
   int quantized;             // 0: int32
@@ -79,7 +79,7 @@ static __device__ __forceinline__ int zeroOf(const byte *zero, const Result &r) 
 // quantized is a sum as an element of the result. It is a function, not code at each of its calls.
 static __device__ __noinline__ int quantized(int sum, float factor, int zero, int low, int high) {
   const float v = __fmul_rn(__int2float_rn(sum), factor);
-  return min(max((int)(v != v ? 0.0f : fminf(fmaxf(rintf(v), -65536.0f), 65536.0f)) + zero, low), high);
+  return min(max((int)fminf(fmaxf(rintf(v), -65536.0f), 65536.0f) + zero, low), high); // fmaxf gives the number beside NaN
 }
 
 extern "C" __global__ void __launch_bounds__(256) igemm(const byte *__restrict__ a, const byte *__restrict__ b, const byte *aZero, const byte *bZero, const float *aScale, const float *bScale, const float *yScale, const byte *yZero, void *y, IntGemm g) {

@@ -41,7 +41,7 @@ func (p *prep) scaleShapes() ([][]int, bool) {
 	return [][]int{x.shape, along, along}[:len(p.present())], true
 }
 
-// quantize is saturate(round(x / scale) + zero point), the zero point for NaN.
+// quantize is saturate(round(x / scale) + zero point).
 func quantize(p *prep) (bool, error) {
 	const f = ndarray.Float32
 	limits, ok := quantized[p.out[0].dt]
@@ -55,7 +55,6 @@ func quantize(p *prep) (bool, error) {
 		args = append(args, b.operand(p.in[i].dt))
 	}
 	v := b.do(f, "Round", b.do(f, "Div", args[0], args[1]))
-	v = b.numberOr0(v)
 	if p.has(2) {
 		v = b.do(f, "Add", v, b.do(f, "Cast", args[2]))
 	}
@@ -84,15 +83,10 @@ func dequantize(p *prep) (bool, error) {
 	return p.program(&b.Program, shapes, p.present()...)
 }
 
-// numberOr0 is 0 for what is not a number.
-func (b *builder) numberOr0(v tile.Ref) tile.Ref {
-	const f = ndarray.Float32
-	return b.do(f, "Where", b.do(ndarray.Bool, "IsNaN", v), b.Number(f, 0), v)
-}
-
-// saturated is an integer between limits.
+// saturated is an integer between limits, the lower one for NaN.
 func (b *builder) saturated(v tile.Ref, dt ndarray.DType, limits [2]float64) tile.Ref {
 	const f = ndarray.Float32
+	v = b.do(f, "Where", b.do(ndarray.Bool, "IsNaN", v), b.Number(f, limits[0]), v)
 	v = b.do(f, "Min", b.do(f, "Max", v, b.Number(f, limits[0])), b.Number(f, limits[1]))
 	return b.do(dt, "Cast", v)
 }
@@ -137,6 +131,6 @@ func quantizedArithmetic(p *prep) (bool, error) {
 	x, y := realOf(0), realOf(3)
 	op := map[string]tile.Op{"QLinearAdd": "Add", "QLinearMul": "Mul"}[p.node.Op]
 	v := zero(7, b.do(f, "Div", b.do(f, op, x, y), args[6]), "Add")
-	b.Store(b.saturated(b.do(f, "Round", b.numberOr0(v)), dt, limits))
+	b.Store(b.saturated(b.do(f, "Round", v), dt, limits))
 	return p.program(&b.Program, shapes, p.present()...)
 }

@@ -80,7 +80,7 @@ func (d *direct) toRows(args, out gp) {
 	g := d.gen
 	row, factors := d.field(args, bpOutRow), d.field(args, bpFactors)
 	k, order := g.firstBytes(d.field(args, bpCols)), g.quarters()
-	zeros := g.to(g.VPBROADCASTD, at(args, bpZeros))
+	zeros, most := g.to(g.VPBROADCASTD, at(args, bpZeros)), g.to(g.VBROADCASTSS, at(args, bpMost))
 	for i := 0; i < d.t; i += 2 {
 		rows := append(d.acc[i:], d.acc[i])[:2] // a last row stands for two
 		v := [4]vec{rows[0][0], rows[0][1], rows[1][0], rows[1][1]}
@@ -88,7 +88,7 @@ func (d *direct) toRows(args, out gp) {
 		for j, x := range v[:n] {
 			g.VCVTDQ2PS(x, x)
 			g.mul(x, x, at(factors, j%2*g.bytes()))
-			g.VMINPS_BCST(at(args, bpMost), x, x)
+			g.min(x, most, x) // NaN stays, as in narrowFour
 			g.VCVTPS2DQ(x, x)
 		}
 		for j := 0; j < n; j += 2 {

@@ -271,8 +271,7 @@ func (g *gen) requantRows() {
 			v := g.get(src, 0, m)
 			g.VCVTDQ2PS(v, v)
 			g.mul(v, v, scale)
-			g.min(v, v, most)
-			g.max(v, v, least)
+			g.bounded(v, least, most)
 			g.VCVTPS2DQ(v, v)
 			g.addi(v, v, zero)
 			g.VPXORD(flip, v, v)
@@ -301,7 +300,7 @@ func (g *gen) requantRows() {
 // every quarter.
 func (g *gen) narrowFour(v [4]vec, most vec, zero *vec, narrow func(...operand.Op)) vec {
 	for i := range v {
-		g.min(v[i], v[i], most)
+		g.min(v[i], most, v[i]) // NaN stays, which is converted to the least integer
 		g.VCVTPS2DQ(v[i], v[i])
 	}
 	for i := 0; i < 4; i += 2 {
@@ -327,11 +326,16 @@ func (g *gen) toBytes(name, signature, doc string, scaled func(src gp, scale vec
 	g.ret()
 }
 
-// roundToByte clamps, rounds to nearest even, adds the zero point and stores
-// the low byte of each lane. NaN becomes the upper bound.
-func (g *gen) roundToByte(v, lo, hi, zero vec, dst gp) {
-	g.min(v, v, hi)
+// bounded is v within bounds; NaN becomes the lower one.
+func (g *gen) bounded(v, lo, hi vec) {
 	g.max(v, v, lo)
+	g.min(v, v, hi)
+}
+
+// roundToByte clamps, rounds to nearest even, adds the zero point and stores
+// the low byte of each lane.
+func (g *gen) roundToByte(v, lo, hi, zero vec, dst gp) {
+	g.bounded(v, lo, hi)
 	g.VCVTPS2DQ(v, v)
 	g.addi(v, v, zero)
 	if g.isa.zmm {

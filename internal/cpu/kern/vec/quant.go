@@ -40,7 +40,7 @@ func Dequantize(dst []float32, src []byte, signed bool, scale float32, zero int3
 }
 
 // Quantize is dst = saturate(round(src/scale) + zero), rounding to nearest
-// even. NaN gives the largest value.
+// even. NaN gives the least value, here as in all that follows.
 func Quantize(dst []byte, src []float32, signed bool, scale float32, zero int32) {
 	dst = dst[:len(src)]
 	lo, hi := quantRange(signed, zero)
@@ -108,11 +108,11 @@ func RequantizePixels(t *simd.Table, dst []byte, ld int, x []int32, rows, cols i
 
 // toByte clamps, rounds and adds the zero point.
 func toByte(x, lo, hi float32, zero int32) byte {
-	if !(x < hi) {
-		x = hi
-	}
-	if x < lo {
+	if !(x > lo) {
 		x = lo
+	}
+	if x > hi {
+		x = hi
 	}
 	return byte(int32(math.RoundToEven(float64(x))) + zero)
 }
