@@ -17,8 +17,19 @@ import (
 // bias is -Inf where attn_mask is false, behind nonpad_kv_seqlen, in the future
 // (is_causal) and outside the window; a float attn_mask is added. Query i stands
 // at position i + offset: offset is the length of the past, or
-// nonpad_kv_seqlen - S without one, or 0. A row without any key gives 0. Result 3
+// nonpad_kv_seqlen - S without one, or 0. Result 3
 // is a stage of the scores, picked by qk_matmul_output_mode.
+//
+// What is not finite, here and in the attention operators of com.microsoft, on every backend:
+//
+//	a key hidden by position, length or a boolean mask    has no part in the result, whatever its score and value
+//	a number of a mask or bias                            is added: -Inf + NaN and -Inf + Inf are NaN
+//	scores that are all -Inf                              give 0
+//	a key whose weight is 0                               has no part in the result, whatever its value
+//	NaN or +Inf among the other scores of a query         give a row of NaN
+//
+// An attention that is written out in products and a Softmax, or fused from these, has no such exceptions: 0·Inf of a weight and a value is
+// NaN there, and so is the Softmax of scores that are all -Inf.
 var Attention = ops.Op{
 	Name: "Attention", Since: 25, Form: attentionForm, Doc: "Y = softmax(scale * Q·Kᵀ + bias) · V",
 	MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4,
@@ -82,9 +93,9 @@ func evalAttention[T float32 | float64](c *ops.Call) {
 	a.keep(0, scores)
 	SoftCap(c, scores, float64(ops.Float(c.Node, "softcap")))
 	a.keep(1, scores)
-	empty := a.addBias(scores)
+	a.addBias(scores)
 	a.keep(2, scores)
-	a.normalize(scores, empty)
+	a.normalize(scores)
 	a.keep(3, scores)
 	StoreAttended(c, c.Array(0).DType, scores, a.q, a.v, c.Array(0).Rank() == 3)
 }
@@ -105,28 +116,23 @@ func newAttentionRun[T float32 | float64](c *ops.Call) *attentionRun[T] {
 	return a
 }
 
-// addBias adds the masks to the scores and reports the rows that have no key left.
-func (a *attentionRun[T]) addBias(scores []T) []bool {
-	bias, total := kit.Make[float64](a.c, a.k.Seq), a.k.Seq
-	empty := kit.Make[bool](a.c, a.q.Batch*a.q.N*a.q.Seq)
+// addBias hides keys and adds the numbers of a mask.
+func (a *attentionRun[T]) addBias(scores []T) {
+	hidden, total := kit.Make[float64](a.c, a.k.Seq), a.k.Seq
 	w := kit.Watching(a.c)
-	for r := range empty {
+	for r := range a.q.Batch * a.q.N * a.q.Seq {
 		b, h, s := a.q.Row(r)
-		clear(bias)
-		a.mask.Add(b, h, s, bias)
-		a.addWindow(b, s, bias)
-		empty[r] = true
-		for t, v := range bias {
+		clear(hidden)
+		a.addWindow(b, s, hidden)
+		for t := range hidden {
 			w.Did(1)
-			if math.IsInf(v, -1) {
-				scores[r*total+t] = T(v) // replaces any score, even NaN
-				continue
+			if hidden[t] != 0 || a.mask.hides(b, h, s, t) {
+				scores[r*total+t] = T(math.Inf(-1)) // whatever the score
+			} else {
+				scores[r*total+t] += T(a.mask.number(b, h, s, t))
 			}
-			empty[r] = false
-			scores[r*total+t] += T(v)
 		}
 	}
-	return empty
 }
 
 // addWindow masks the keys that query s of batch b must not see by position.
@@ -149,19 +155,13 @@ func (a *attentionRun[T]) addWindow(b, s int, bias []float64) {
 	maskOutside(bias, first, last)
 }
 
-// normalize is the softmax, in the precision the node asks for; empty rows
-// become 0.
-func (a *attentionRun[T]) normalize(scores []T, empty []bool) {
+// normalize is the softmax, in the precision the node asks for.
+func (a *attentionRun[T]) normalize(scores []T) {
 	precision := kit.Try(kit.DtypeAttr(a.c.Node, "softmax_precision", ndarray.Undefined))
 	if precision != ndarray.Undefined {
 		kit.RoundTo(a.c, scores, precision)
 	}
 	kit.SoftmaxRows(a.c, scores, a.k.Seq)
-	for r, e := range empty {
-		if e {
-			clear(scores[r*a.k.Seq : (r+1)*a.k.Seq])
-		}
-	}
 }
 
 // keep stores the scores as result 3 if they are at the stage the node asks for.

@@ -257,13 +257,31 @@ func NewMaskView(a *ndarray.Array, full [4]int) *MaskView {
 	return &MaskView{a, ops.BroadcastStrides(a.Shape, target), width}
 }
 
+// hides reports that a key has no part in the result: the mask is false, or shorter.
+func (m *MaskView) hides(b, h, s, t int) bool {
+	return m != nil && (t >= m.width || m.a.DType == ndarray.Bool && m.a.Data[m.at(b, h, s, t)] == 0)
+}
+
+// number is what a mask of floats adds to a score.
+func (m *MaskView) number(b, h, s, t int) float64 {
+	if m == nil || m.a.DType == ndarray.Bool {
+		return 0
+	}
+	return m.a.Float(m.at(b, h, s, t))
+}
+
+// at is the element of a mask for a score.
+func (m *MaskView) at(b, h, s, t int) int {
+	return b*m.strides[0] + h*m.strides[1] + s*m.strides[2] + t*m.strides[3]
+}
+
 // Add adds the mask's row to bias: -Inf where a boolean mask is false, the number
 // of a float mask.
 func (m *MaskView) Add(b, h, s int, bias []float64) {
 	if m == nil {
 		return
 	}
-	base := b*m.strides[0] + h*m.strides[1] + s*m.strides[2]
+	base := m.at(b, h, s, 0)
 	for t := range bias {
 		switch {
 		case t >= m.width:

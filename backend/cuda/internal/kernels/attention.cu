@@ -58,12 +58,13 @@ ENTRY(attention, THREADS)(const Element *__restrict__ q, const Element *__restri
     if (p.stage == 0) store(kept + row + j, s);
     if (p.cap != 0.0f) s = p.cap * tanhf(s / p.cap);
     if (p.stage == 1) store(kept + row + j, s);
-    float bias = j < first || j > last ? none : 0.0f;
+    bool isHidden = j < first || j > last;
     if (p.hasMask) {
       const long long at = (long long)b * p.maskBatch + (long long)h * p.maskHead + (long long)i * p.maskRow + (long long)j * p.maskColumn;
-      bias += p.isBool ? (((const unsigned char *)mask)[at] ? 0.0f : none) : load((const Element *)mask + at);
+      if (p.isBool) isHidden |= !((const unsigned char *)mask)[at];
+      else s += load((const Element *)mask + at);
     }
-    s = bias == none ? none : s + bias;
+    if (isHidden) s = none;
     if (p.stage == 2) store(kept + row + j, s);
     scores[j] = s;
     most = s > most || s != s ? s : most;
@@ -81,7 +82,8 @@ ENTRY(attention, THREADS)(const Element *__restrict__ q, const Element *__restri
     for (int j = threadIdx.x; j < p.keys; j += THREADS) store(kept + row + j, scores[j] * factor);
   for (int d = threadIdx.x; d < p.valueSize; d += THREADS) {
     float out = 0.0f;
-    for (int j = 0; j < p.keys; j++) out += scores[j] * load(v + (long long)j * p.v.row + d);
+    for (int j = 0; j < p.keys; j++)
+      if (scores[j] != 0.0f) out += scores[j] * load(v + (long long)j * p.v.row + d); // one of weight 0 may be infinite
     store(y + d, out * factor);
   }
 }

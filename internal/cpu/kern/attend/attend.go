@@ -72,8 +72,8 @@ type Spec struct {
 	Steps      []Step
 	NaNToZero  bool // weights that are NaN become 0
 
-	// The rest is the operator's Attention. Seen says that keys of weight 0 have no part in the result,
-	// whatever their values are, and that a row without a key is 0 rather than NaN.
+	// The rest is the operator's Attention, whose reference kernel says what becomes of numbers that are not finite. Seen says that keys of
+	// weight 0 have no part in the result, whatever their values are, and that a row without a key is 0 rather than NaN.
 	Seen        bool
 	Causal      bool  // query s reads keys up to Past + s
 	Left, Right int   // keys before and behind Past + s that a query reads, -1 for all
