@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"fmt"
+	"math"
 	"math/rand"
 	"testing"
 
@@ -152,4 +154,74 @@ func TestRotary(t *testing.T) {
 		{op: "TensorScatter", in: []arg{tensor(ndarray.Float16, 2, 10, 4), tensor(ndarray.Float16, 2, 4, 4)}},
 		{op: "TensorScatter", in: []arg{f32s(2, 3, 10, 4), f32s(2, 3, 2, 4), indices(ndarray.Int64, 1, 2).between(9, 10)}, fails: true},
 	})
+}
+
+// set is an operand with a number at some elements, counted from the end where that is negative.
+func (a arg) set(v float64, at ...int) arg {
+	fill := a.fill
+	a.fill = func(r *rand.Rand, x *ndarray.Array) {
+		fill(r, x)
+		for _, i := range at {
+			x.SetFloat((i+x.Len())%x.Len(), v)
+		}
+	}
+	return a
+}
+
+// TestAttentionNonFinite: scores, values and masks that are not finite, in all ways to hide a key, give what the reference kernels give, at
+// every level, for rows that are complete and for such as are made chunk by chunk.
+func TestAttentionNonFinite(t *testing.T) {
+	inf := math.Inf(1)
+	flag := func(name string) []ssa.Attr { return []ssa.Attr{ssa.IntAttr(name, 1)} }
+	for _, keys := range []int{11, 700, 2100} {
+		const size, queries = 4, 9
+		q, k, v := f32s(1, 2, queries, size), f32s(1, 2, keys, size), f32s(1, 2, keys, size)
+		last := -1 - size*(keys/2) // an element of a key in the middle, which masks hide or do not
+		mask := func(hidden float64) arg {
+			return tensor(ndarray.Float32, queries, keys).between(0, 0).set(hidden, keys/2-1, keys+keys/2-1, -1)
+		}
+		bools := boolean(queries, keys).between(1, 1).set(0, keys/2-1, keys+keys/2-1, -1)
+		merged := [3]arg{f32s(1, queries, 2*size), f32s(1, keys, 2*size), f32s(1, keys, 2*size)}
+		for _, x := range []float64{nan, inf, -inf, 3e38} {
+			for what, at := range map[string]int{"key": 1, "value": 2} {
+				with := func(in ...arg) []arg { in[at] = in[at].set(x, last); return in }
+				name := fmt.Sprintf("%d keys, a %s of %g", keys, what, x)
+				heads := func(more ...ssa.Attr) []ssa.Attr { return append(more, ssa.IntAttr("num_heads", 2)) }
+				for i, c := range []opCase{
+					{op: "Attention", in: with(q, k, v)},
+					{op: "Attention", in: with(q, k, v), attrs: flag("is_causal")},
+					{op: "Attention", in: with(q, k, v), attrs: []ssa.Attr{ssa.IntAttr("left_window_size", 2)}},
+					{op: "Attention", in: with(q, k, v, bools)},
+					{op: "Attention", in: with(q, k, v, mask(-inf))},
+					{op: "Attention", in: with(q, k, v, mask(nan))},
+					{op: "Attention", in: with(q, k, v, mask(inf))},
+					{op: "Attention", in: with(q, k, v, tensor(ndarray.Float32, queries, keys).between(0, 0).set(-inf, span(2*keys, 3*keys)...))},
+					{op: "Attention", in: with(q, k, v, boolean(queries, keys).between(1, 1).set(0, span(2*keys, 3*keys)...))},
+					{op: "MultiHeadAttention", in: with(merged[0], merged[1], merged[2]), attrs: heads()},
+					{op: "MultiHeadAttention", in: with(merged[0], merged[1], merged[2]), attrs: heads(flag("unidirectional")...)},
+					{op: "MultiHeadAttention", in: with(merged[0], merged[1], merged[2], absent, tensor(ndarray.Int32, 1).between(float64(keys/2), float64(keys/2))), attrs: heads()},
+					{op: "MultiHeadAttention", in: with(merged[0], merged[1], merged[2], absent, absent, f32s(1, 2, queries, keys).set(-inf, keys/2-1)), attrs: heads()},
+					{op: "GroupQueryAttention", in: []arg{f32s(1, queries, 4*size), f32s(1, queries, 2*size).set(x, map[bool]int{true: -1 - 4*size, false: 0}[at == 1]), f32s(1, queries, 2*size).set(x, map[bool]int{true: -1 - 4*size, false: 0}[at == 2]),
+						f32s(1, 2, keys, size), f32s(1, 2, keys, size), tensor(ndarray.Int32, 1).between(float64(keys-1), float64(keys-1)), scalarOf(ndarray.Int32, float64(keys))},
+						attrs: []ssa.Attr{ssa.IntAttr("num_heads", 4), ssa.IntAttr("kv_num_heads", 2)}, outs: 3},
+				} {
+					if c.op != "Attention" {
+						c.domain = microsoft
+					}
+					t.Run(fmt.Sprintf("%s, %s %d", name, c.op, i), func(t *testing.T) {
+						b := c.build(t, 1)
+						b.eachLevel(t, func(level string, i int, want, got *ndarray.Array) { b.comparePlaces(t, level, want, got) })
+					})
+				}
+			}
+		}
+	}
+}
+
+// span are the numbers from one up to another.
+func span(from, to int) (list []int) {
+	for i := from; i < to; i++ {
+		list = append(list, i)
+	}
+	return list
 }
