@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -178,6 +179,13 @@ func TestMathCosts(t *testing.T) {
 		{"Gemm", nil, []ssa.Type{shaped("2", "3"), shaped("3", "4"), shaped("4")}, ops.Cost{FLOPs: 2*2*3*4 + 8, Bytes: 4 * (6 + 12 + 4 + 8)}},
 		{"Gemm", attrs{ssa.IntAttr("transA", 1)}, []ssa.Type{shaped("3", "2"), shaped("3", "4")}, ops.Cost{FLOPs: 2 * 2 * 3 * 4, Bytes: 4 * (6 + 12 + 8)}},
 		{"Einsum", attrs{ssa.StringAttr("equation", "ij,jk->ik")}, []ssa.Type{shaped("2", "3"), shaped("3", "4")}, ops.Cost{FLOPs: 2 * 2 * 3 * 4, Bytes: 4 * (6 + 12 + 8)}},
+		{"Einsum", attrs{ssa.StringAttr("equation", "ij,jk,kl->il")}, []ssa.Type{shaped("2", "3"), shaped("3", "4"), shaped("4", "5")},
+			ops.Cost{FLOPs: 2*2*3*4 + 2*2*4*5, Bytes: 4 * (6 + 12 + 20 + 10)}},
+		{"Einsum", attrs{ssa.StringAttr("equation", "ab,cd,ef,gh,ij,kl,mn,op,qr,st,uv->")}, slices.Repeat([]ssa.Type{shaped("8", "8")}, 11),
+			ops.Cost{FLOPs: 2*64*64 + 9*2*64, Bytes: 4 * (11*64 + 1)}},
+		{"Einsum", attrs{ssa.StringAttr("equation", "aab->b")}, []ssa.Type{shaped("3", "3", "4")}, ops.Cost{FLOPs: 2 * 3 * 4, Bytes: 4 * (36 + 4)}},
+		{"Einsum", attrs{ssa.StringAttr("equation", "abc,def->")}, slices.Repeat([]ssa.Type{shaped("4096", "4096", "4096")}, 2),
+			ops.Cost{FLOPs: 1 << 56, Bytes: 4 * (2<<36 + 1)}},
 		{"ReduceSum", nil, []ssa.Type{shaped("2", "3")}, ops.Cost{FLOPs: 6, Bytes: 4 * 7}},
 		{"Softmax", nil, []ssa.Type{shaped("2", "3")}, ops.Cost{FLOPs: 30, Bytes: 4 * 12}},
 		{"Det", nil, []ssa.Type{shaped("3", "3")}, ops.Cost{FLOPs: 18, Bytes: 4 * 9}},

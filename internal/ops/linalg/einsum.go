@@ -56,42 +56,45 @@ func inferEinsum(n *ssa.Node) []ops.Inferred {
 	return ops.One(t)
 }
 
-// einsumCost is two operations per combination of labels of a product of two
-// operands; more operands are counted as if contracted at once.
+// mostCost bounds a cost, so that costs of many nodes can be added.
+const mostCost = 1 << 56
+
+// einsumCost is two operations per combination of labels of each product of two
+// operands, contracted as the reference kernel does.
 func einsumCost(n *ssa.Node) ops.Cost {
 	c := ops.TrafficOf(n)
 	var shapes [][]int
-	var ranks []int
 	for _, v := range n.In {
 		s, ok := v.Type.Static()
 		if !ok {
 			return c
 		}
-		shapes, ranks = append(shapes, s), append(ranks, len(s))
+		shapes = append(shapes, s)
 	}
-	eq, err := parseEinsum(ops.Str(n, "equation"), ranks)
+	eq, dims, err := parsed(ops.Str(n, "equation"), shapes)
 	if err != nil {
 		return c
 	}
-	dims, err := eq.dims(shapes)
-	if err != nil {
-		return c
+	left, work := eq.in[0], 0.0
+	for i, right := range eq.in {
+		if i == 0 && len(eq.in) > 1 {
+			continue
+		}
+		product := 2.0
+		for _, l := range union(union(nil, left), right) {
+			product *= float64(dims[l])
+		}
+		work += product
+		left = eq.neededAfter(left, right, i+1)
 	}
-	c.FLOPs = 2
-	for _, l := range eq.order() {
-		c.FLOPs *= int64(dims[l])
-	}
+	c.FLOPs = int64(min(work, mostCost))
 	return c
 }
 
 func evalEinsum[T kit.ProductNum](c *ops.Call) {
 	arrays, shapes := kit.SameTensors(c)
-	ranks := make([]int, len(shapes))
-	for i, s := range shapes {
-		ranks[i] = len(s)
-	}
-	eq := kit.Try(parseEinsum(ops.Str(c.Node, "equation"), ranks))
-	dims := kit.Try(eq.dims(shapes))
+	eq, dims, err := parsed(ops.Str(c.Node, "equation"), shapes)
+	kit.Check(err)
 	factors := make([]factor[T], len(arrays))
 	for i, a := range arrays {
 		factors[i] = factor[T]{eq.in[i], a.Shape, kit.Elements[T](c, a)}
@@ -105,7 +108,8 @@ func evalEinsum[T kit.ProductNum](c *ops.Call) {
 		}
 		m.data = kit.Make[T](c, size/8)
 		contract(c, m, dims, factors[:2])
-		factors = append([]factor[T]{m}, factors[2:]...)
+		factors = factors[1:]
+		factors[0] = m
 	}
 	shape := labelled(eq.out, dims)
 	y := kit.NewResult[T](c, 0, arrays[0].DType, shape...)

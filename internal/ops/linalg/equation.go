@@ -9,22 +9,28 @@ import (
 // einsum is a parsed equation for operands of known rank. Labels are the letters'
 // character codes; the dimensions of an ellipsis are -1, -2, … from its right end.
 type einsum struct {
-	in  [][]int
-	out []int
+	in   [][]int
+	out  []int
+	last map[int]int // the last term with a label; behind all of them for those of the result
 }
 
 // Equation reads the equation of an Einsum for operands of some shapes: the labels of the operands and of the result, and how long
 // they are.
 func Equation(equation string, shapes [][]int) (in [][]int, out []int, dims map[int]int, err error) {
+	eq, dims, err := parsed(equation, shapes)
+	return eq.in, eq.out, dims, err
+}
+
+// parsed is an equation for operands of some shapes, and how long labels are.
+func parsed(equation string, shapes [][]int) (eq einsum, dims map[int]int, err error) {
 	ranks := make([]int, len(shapes))
 	for i, s := range shapes {
 		ranks[i] = len(s)
 	}
-	eq, err := parseEinsum(equation, ranks)
-	if err == nil {
+	if eq, err = parseEinsum(equation, ranks); err == nil {
 		dims, err = eq.dims(shapes)
 	}
-	return eq.in, eq.out, dims, err
+	return eq, dims, err
 }
 
 // parseEinsum reads "ij,jk->ik", "ij,jk" (implicit result: the labels that occur
@@ -51,17 +57,22 @@ func parseEinsum(equation string, ranks []int) (eq einsum, err error) {
 		eq.in = append(eq.in, labels)
 		widest = max(widest, extra)
 	}
+	eq.last = map[int]int{}
+	for i, labels := range eq.in {
+		for _, l := range labels {
+			eq.last[l] = i
+		}
+	}
 	if !explicit {
 		eq.out = eq.implicit(widest)
-		return eq, nil
-	}
-	if eq.out, err = einsumLabels(right, widest); err != nil {
+	} else if eq.out, err = einsumLabels(right, widest); err != nil {
 		return eq, fmt.Errorf("equation %q: %w", equation, err)
 	}
-	for i, l := range eq.out {
-		if slices.Contains(eq.out[:i], l) || !eq.uses(l) {
+	for _, l := range eq.out {
+		if at, used := eq.last[l]; explicit && (!used || at == len(eq.in)) {
 			return eq, fmt.Errorf("equation %q: label %s on the right must be on the left and occur once", equation, labelName(l))
 		}
+		eq.last[l] = len(eq.in)
 	}
 	return eq, nil
 }
@@ -113,20 +124,6 @@ func (eq einsum) implicit(ellipsis int) []int {
 	return out
 }
 
-// uses reports whether a label occurs in any term.
-func (eq einsum) uses(label int) bool {
-	return slices.ContainsFunc(eq.in, func(labels []int) bool { return slices.Contains(labels, label) })
-}
-
-// order lists all labels, the result's first.
-func (eq einsum) order() []int {
-	out := eq.out
-	for _, labels := range eq.in {
-		out = union(out, labels)
-	}
-	return out
-}
-
 // union lists the labels of a, then those of b that a lacks.
 func union(a, b []int) []int {
 	out := slices.Clone(a)
@@ -141,8 +138,7 @@ func union(a, b []int) []int {
 // neededAfter lists the labels of two factors that the result or one of the
 // terms from next on still needs.
 func (eq einsum) neededAfter(a, b []int, next int) []int {
-	rest := einsum{in: append([][]int{eq.out}, eq.in[next:]...)}
-	return slices.DeleteFunc(union(union(nil, a), b), func(l int) bool { return !rest.uses(l) })
+	return slices.DeleteFunc(union(union(nil, a), b), func(l int) bool { return eq.last[l] < next })
 }
 
 // dims gives every label its length; lengths of 1 broadcast.
