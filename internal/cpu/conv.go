@@ -17,6 +17,7 @@ var convOps = []entry{
 	{domain: ops.Private, op: "Conv", prepare: prepareConv},
 	{domain: microsoft, op: "FusedConv", prepare: prepareConv},
 	{op: "ConvTranspose", prepare: prepareConvTranspose},
+	{domain: ops.Private, op: "ConvTranspose", prepare: prepareConvTranspose},
 }
 
 // window is the geometry of a sliding window over up to three spatial dimensions,

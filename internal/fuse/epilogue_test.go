@@ -59,6 +59,9 @@ func TestEpilogues(t *testing.T) {
 				%a = MatMul(%h, %v) %b = Relu(%a) %m = MatMul(%b, %v) %z = Tanh(%m) out %k, %z } } out %y`, "Loop{} MatMul{Relu} MatMul{} Tanh{}"},
 		{"a normalization", `in %x: float32[1,2,9,9] const %n: float32[2] = [1.5, 0.5] %y = BatchNormalization(%x, %n, %n, %n, %n) %z = Relu(%y) out %z`, "BatchNormalization{Relu}"},
 		{"a normalization adds nothing", `in %x: float32[1,2,9,9] const %n: float32[2] = [1.5, 0.5] %y = BatchNormalization(%x, %n, %n, %n, %n) %z = Add(%y, %x) out %z`, "BatchNormalization{} Add{}"},
+		{"a transposed convolution", `in %x: float32[1,2,9,9] %y = ConvTranspose(%x, %c) [strides=[2,2]] %z = LeakyRelu(%y) out %z`, "ConvTranspose{LeakyRelu}"},
+		{"a transposed convolution of few positions", `in %x: float32[1,2,1,2] %y = ConvTranspose(%x, %c) %z = Sigmoid(%y) out %z`, "ConvTranspose{Sigmoid}"},
+		{"a transposed convolution adds nothing", `in %x: float32[1,2,9,9] in %r: float32[1,3,9,9] %y = ConvTranspose(%x, %c) %z = Add(%y, %r) out %z`, "ConvTranspose{} Add{}"},
 		{"float64", `in %x: float64[7,3] const %v: float64[3,2] = [1, 2, 3, 4, 5, 6] %y = MatMul(%x, %v) %z = Relu(%y) out %z`, "MatMul{} Relu{}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

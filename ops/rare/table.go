@@ -1,9 +1,17 @@
 package rare
 
-import "github.com/berth-onnx/berth/ops"
+import (
+	"slices"
 
-// Ops are the operators of this package, one line each.
-var Ops = []*ops.Op{
+	"github.com/berth-onnx/berth/internal/ops/experimental"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Ops are the operators that this package links: its own, and those that the default domain has dropped.
+var Ops = slices.Concat(own, experimental.Ops)
+
+// own are the operators of this package, one line each.
+var own = []*ops.Op{
 	&Inverse,
 	&GatedAdd,
 	&ScaledSiLU,
@@ -31,6 +39,12 @@ var Ops = []*ops.Op{
 	&MSLinearAttention,
 	&MSCausalConvWithState,
 	&MRotaryEmbedding,
+	&MSGroupNorm,
+	&SkipGroupNorm,
+	&BiasAdd,
+	&BiasSplitGelu,
+	&BiasSoftmax,
+	&MSUnique,
 }
 
-func init() { ops.Register(Ops...) }
+func init() { ops.Register(own...) }

@@ -8,7 +8,6 @@ import (
 	_ "github.com/berth-onnx/berth/internal/ops/contrib"
 	_ "github.com/berth-onnx/berth/internal/ops/control"
 	_ "github.com/berth-onnx/berth/internal/ops/elementwise"
-	_ "github.com/berth-onnx/berth/internal/ops/experimental"
 	_ "github.com/berth-onnx/berth/internal/ops/generator"
 	_ "github.com/berth-onnx/berth/internal/ops/linalg"
 	_ "github.com/berth-onnx/berth/internal/ops/ml"

@@ -149,6 +149,10 @@ func Fits(n *ssa.Node) bool {
 		_, ok := Activation(n)
 		return ok && n.In[4].Const != nil
 	}
+	if n.Op == fused.ConvTranspose.Name {
+		_, ok := Activation(n)
+		return ok
+	}
 	return IsConv(n) || len(x) >= 2 && len(w) >= 2 && !y[len(y)-1].Is(1) && LeavesC(n)
 }
 

@@ -82,6 +82,17 @@ func TestConvTranspose(t *testing.T) {
 		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3).c()}, attrs: append(auto("SAME_LOWER"), lists("strides", []int{2, 2})...), tol: 1e-4},
 		{op: "ConvTranspose", in: []arg{f32s(2, 3, 9), f32s(3, 4, 4).c()}, attrs: lists("strides", []int{2}), tol: 1e-4},
 		{op: "ConvTranspose", in: []arg{f32s(1, 3, 2, 3, 4), f32s(3, 2, 2, 3, 2).c()}, attrs: lists("strides", []int{1, 2, 1}), tol: 1e-4},
+		{op: "ConvTranspose", name: "phases", in: []arg{f32s(2, 40, 5, 7), f32s(40, 24, 4, 4).c(), f32s(24)}, attrs: lists("strides", []int{2, 2}, "pads", []int{1, 1, 1, 1}), tol: 1e-3},
+		{op: "ConvTranspose", name: "phases, groups", in: []arg{f32s(1, 34, 6, 3), f32s(34, 16, 3, 3).c()}, attrs: grouped(2, lists("strides", []int{2, 2}, "pads", []int{1, 1, 1, 1}, "output_padding", []int{1, 1})...), tol: 1e-3},
+		{op: "ConvTranspose", name: "phases, dilations", in: []arg{f32s(1, 20, 6, 9), f32s(20, 36, 3, 4).c(), f32s(36)}, attrs: lists("strides", []int{2, 3}, "dilations", []int{3, 2}, "pads", []int{2, 0, 1, 3}), tol: 1e-3},
+		{op: "ConvTranspose", name: "phases, stride one", in: []arg{f32s(1, 20, 9, 8), f32s(20, 16, 3, 5).c()}, attrs: lists("pads", []int{1, 2, 1, 2}), tol: 1e-3},
+		{op: "ConvTranspose", name: "phases, long signal", in: []arg{f32s(1, 33, 700), f32s(33, 32, 16).c(), f32s(32)}, attrs: lists("strides", []int{8}, "pads", []int{4, 4}), tol: 1e-3},
+		{op: "ConvTranspose", name: "phases, tall signal", in: []arg{f32s(1, 33, 90, 1), f32s(33, 16, 4, 1).c()}, attrs: lists("strides", []int{4, 1}), tol: 1e-3},
+		{op: "ConvTranspose", name: "phases, outside", in: []arg{f32s(1, 16, 3, 4), f32s(16, 16, 2, 3).c()}, attrs: lists("strides", []int{2, 2}, "pads", []int{-2, -3, 1, 0}), tol: 1e-3, either: true},
+		{op: "ConvTranspose", name: "common divisor", in: []arg{f32s(1, 16, 5, 6), f32s(16, 32, 3, 3).c()}, attrs: lists("strides", []int{2, 2}, "dilations", []int{2, 2}), tol: 1e-3},
+		{op: "ConvTranspose", name: "stride beyond the kernel", in: []arg{f32s(1, 16, 5, 6), f32s(16, 32, 2, 2).c()}, attrs: lists("strides", []int{3, 3}), tol: 1e-3},
+		{op: "ConvTranspose", name: "few positions", in: []arg{f32s(2, 50, 1, 1), f32s(50, 20, 4, 4).c(), f32s(40)}, attrs: grouped(2), tol: 1e-3},
+		{op: "ConvTranspose", name: "few positions, padding", in: []arg{f32s(1, 30, 2, 3), f32s(30, 40, 3, 3).c(), f32s(40)}, attrs: lists("strides", []int{2, 2}, "pads", []int{1, 1, 1, 1}), tol: 1e-3},
 		{op: "ConvTranspose", name: "slabs", in: []arg{f32s(1, 4, 60, 70), f32s(4, 24, 2, 2).c()}, attrs: lists("strides", []int{2, 2}), tol: 1e-4},
 	})
 }

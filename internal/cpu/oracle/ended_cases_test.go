@@ -200,6 +200,7 @@ Conv(float32[1,16,N], float32[16,16,3])
 berth.internal.Conv(float32[1,16,N,64], float32[16,16,3,3], _, float32[1,16,N,64]) pads=[1,1,1,1] program=Add,Relu
 berth.internal.Conv(float32[1,64,N,64], float32[64,1,3,3]) group=64 program=Sigmoid
 berth.internal.Conv(float16[1,16,N,64], float16[16,16,3,3]) program=Tanh
+berth.internal.ConvTranspose(float32[1,16,N,64], float32[16,16,2,2]) strides=[2,2] program=Relu
 berth.internal.MatMul(float32[N,N], float32[N,N], float32[N,N]) program=Add,Relu
 berth.internal.MatMul(float32[N,64], float32[64,64]) program=Tanh
 berth.internal.Gemm(float32[N,N], float32[N,N], float32[N], float32[N,N]) program=Add,Relu

@@ -26,17 +26,18 @@ import (
 // attribute is the operator itself. A Conv with the attribute shuffle leaves its channels as a channel
 // shuffle of its groups would: channel i of group g is channel i·groups + g of the result.
 var (
-	Conv   = withEpilogue(&nn.Conv)
-	MatMul = withEpilogue(&linalg.MatMul)
-	Gemm   = withEpilogue(&linalg.Gemm)
+	Conv          = withEpilogue(&nn.Conv)
+	ConvTranspose = withEpilogue(&nn.ConvTranspose)
+	MatMul        = withEpilogue(&linalg.MatMul)
+	Gemm          = withEpilogue(&linalg.Gemm)
 	// BatchNormalization is no product, but a pass over memory like one.
 	BatchNormalization = withEpilogue(&nn.BatchNormalization)
 )
 
 // products are the operators behind which a program may stand, by their name.
-var products = map[string]*ops.Op{"Conv": &nn.Conv, "MatMul": &linalg.MatMul, "Gemm": &linalg.Gemm, "BatchNormalization": &nn.BatchNormalization}
+var products = map[string]*ops.Op{"Conv": &nn.Conv, "ConvTranspose": &nn.ConvTranspose, "MatMul": &linalg.MatMul, "Gemm": &linalg.Gemm, "BatchNormalization": &nn.BatchNormalization}
 
-func init() { ops.Register(&Conv, &MatMul, &Gemm, &BatchNormalization) }
+func init() { ops.Register(&Conv, &ConvTranspose, &MatMul, &Gemm, &BatchNormalization) }
 
 // TakesEpilogue reports an operator behind which a program may stand, in a graph without layouts.
 func TakesEpilogue(n *ssa.Node) bool { return n.Domain == "" && products[n.Op] != nil }

@@ -117,7 +117,7 @@ func (g *geometry) checkBlocked() error {
 	case !g.isBlocked():
 	case s.In[0] != 1 || s.Kernel[0] != 1 || s.PadBegin[0] != 0 || s.PadEnd[0] != 0 || s.Stride[0] != 1 || s.Dilation[0] != 1:
 		return &machine.SpecError{Kernel: "Conv", Field: "In", Why: "blocked images have depth one"}
-	case min(s.PadBegin[1], s.PadBegin[2], s.PadEnd[1], s.PadEnd[2]) < 0:
+	case !s.Transposed && min(s.PadBegin[1], s.PadBegin[2], s.PadEnd[1], s.PadEnd[2]) < 0:
 		return &machine.SpecError{Kernel: "Conv", Field: "PadBegin", Why: "blocked images are not cropped"}
 	case min(s.Batch, g.icg, g.ocg, g.outN) < 1:
 		return &machine.SpecError{Kernel: "Conv", Field: "Batch", Why: "blocked images are not empty"}

@@ -19,6 +19,11 @@ type ConvSpec struct {
 	In, Kernel, Stride, Dilation [3]int
 	PadBegin, PadEnd             [3]int // zeros around the input; may be negative (cropping)
 
+	// Transposed: the convolution is the transpose of one from Y to X, with weights IOHW (IODHW). Out are the extents of Y, and
+	// PadBegin is cut off of the full result.
+	Transposed bool
+	Out        [3]int
+
 	// InBlocked: X is in the channel-blocked layout. OutBlocked: so are Y and the
 	// residual. Padding channels are zero and stay so.
 	InBlocked, OutBlocked bool
@@ -87,7 +92,7 @@ func (g *geometry) check() error {
 		return &machine.SpecError{Kernel: "Conv", Field: "Shuffle", Why: "channels are shuffled in plain images without a residual"}
 	}
 	for d := range 3 {
-		n, err := convExtent(s, d)
+		n, err := s.extent(d)
 		if err != nil {
 			return err
 		}
@@ -106,9 +111,8 @@ func (g *geometry) check() error {
 	return g.checkBlocked()
 }
 
-// convExtent fills in the defaults of one spatial dimension and returns the
-// output extent.
-func convExtent(s *ConvSpec, d int) (int, error) {
+// extent fills in the defaults of one spatial dimension and returns the output extent.
+func (s *ConvSpec) extent(d int) (int, error) {
 	if s.Stride[d] == 0 {
 		s.Stride[d] = 1
 	}
@@ -125,6 +129,12 @@ func convExtent(s *ConvSpec, d int) (int, error) {
 	span, ok := machine.MulAll(k-1, dl)
 	if !ok || span > machine.MaxExtent {
 		return 0, &machine.SpecError{Kernel: "Conv", Field: "Dilation", Why: fmt.Sprintf("dimension %d: extent too large", d)}
+	}
+	if s.Transposed {
+		if s.Out[d] < 0 || s.Out[d] > machine.MaxExtent {
+			return 0, &machine.SpecError{Kernel: "Conv", Field: "Out", Why: fmt.Sprintf("dimension %d: extent out of range", d)}
+		}
+		return s.Out[d], nil
 	}
 	steps := in + pb + pe - span - 1
 	if steps < 0 {
@@ -150,7 +160,13 @@ func (g *geometry) Spec() ConvSpec { return g.s }
 
 // FLOPs returns the floating point operations of one run, products with the
 // zeros of the padding included.
-func (g *geometry) FLOPs() int { return 2 * g.s.Batch * g.s.OutC * g.outN * g.icg * g.taps }
+func (g *geometry) FLOPs() int {
+	positions := g.outN
+	if g.s.Transposed {
+		positions = g.inN
+	}
+	return 2 * g.s.Batch * g.s.OutC * positions * g.icg * g.taps
+}
 
 // weightLen is the number of weights.
 func (g *geometry) weightLen() int { return g.s.OutC * g.icg * g.taps }
@@ -205,6 +221,12 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 			return nil, &machine.SpecError{Kernel: "Conv", Field: "ConstW", Why: "Winograd takes packed weights only"}
 		}
 		c.algo = newWinograd(g, 2+2*int(p.Algorithm-ConvWinograd2))
+	case ConvPhases:
+		p, ok := g.phased()
+		if !ok || !s.Transposed {
+			return nil, &machine.SpecError{Kernel: "Conv", Field: "Algorithm", Why: "phases do not fit"}
+		}
+		c.algo = newTransposedConv(g, p)
 	case ConvPlanes:
 		if c.algo, err = newPlanesConv(g, p.winograd); err != nil {
 			return nil, err

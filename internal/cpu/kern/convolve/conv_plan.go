@@ -19,10 +19,12 @@ import (
 //	output channels that fill blocks             direct      sums in registers
 //	1×1 that slides by one                       pointwise   product with the input
 //	volumes                                      planes      convolutions of images
+//	transposed                                   phases      direct convolutions of stride one, interleaved
+//	                                             columns     product, then sums into the image
 //	anything else                                patches     product with patches
 //
 // Package convolve computes all but the first four, which are put together from
-// products, copies and other convolutions by the caller.
+// products, copies and other convolutions by the caller, and but columns, which are a kernel of their own.
 
 // ConvAlgorithm is a way to compute a convolution.
 type ConvAlgorithm uint8
@@ -40,9 +42,11 @@ const (
 	ConvPixelRows // computed by the caller
 	ConvSum       // computed by the caller
 	ConvPlanes
+	ConvPhases  // transposed
+	ConvColumns // transposed, computed by [Columns]
 )
 
-var convAlgorithmNames = [...]string{"patches", "pointwise", "depthwise", "direct", "winograd 2x2", "winograd 4x4", "filter", "rows", "rows of pixels", "sum", "planes"}
+var convAlgorithmNames = [...]string{"patches", "pointwise", "depthwise", "direct", "winograd 2x2", "winograd 4x4", "filter", "rows", "rows of pixels", "sum", "planes", "phases", "columns"}
 
 // String returns the name that profiles show.
 func (a ConvAlgorithm) String() string { return convAlgorithmNames[a] }
@@ -75,6 +79,9 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 	g, err := newGeometry(s)
 	if err != nil {
 		return ConvPlan{}, err
+	}
+	if g.s.Transposed {
+		return g.planTransposed()
 	}
 	if g.isBlocked() {
 		return g.planBlocked(o)

@@ -32,12 +32,8 @@ const directWork = 4 << 20
 
 // directConv computes convolutions directly.
 type directConv struct {
-	*blockedGeometry
+	paddedInput
 	flat      bool
-	pad       paddedCopy
-	inPlanes  int        // planes of an image: blocks, or channels if plain
-	perGroup  int        // those of a group
-	width     int        // floats of an input pixel in a plane
 	rowLen    int        // output pixels of a row
 	step      [2]int     // input rows and pixels from one output to the next
 	rows      int        // output rows
@@ -50,11 +46,7 @@ type directConv struct {
 
 // newDirectConv works out rows, pieces and tasks.
 func newDirectConv(g *geometry) *directConv {
-	d, s := &directConv{blockedGeometry: newBlockedGeometry(g)}, &g.s
-	d.width, d.inPlanes, d.perGroup = 1, s.InC, d.icg
-	if s.InBlocked {
-		d.width, d.inPlanes, d.perGroup = d.b, s.Groups*d.inBlocks, d.inBlocks
-	}
+	d, s := &directConv{paddedInput: newPaddedInput(g)}, &g.s
 	d.step = [2]int{s.Stride[1], s.Stride[2]}
 	d.pad = paddedCopy{
 		rows: s.In[1], cols: s.In[2], top: s.PadBegin[1], left: s.PadBegin[2], width: d.width, step: [2]int{1, 1},
@@ -118,14 +110,8 @@ func (d *directConv) cachedUnits(unit int) int {
 	return max(least, cached/max(1, unit*d.icg*d.step[0]*d.step[1]))
 }
 
-// allPairs is the number of pairs of output blocks of all groups.
-func (d *directConv) allPairs() int { return d.s.Groups * d.pairs() }
-
 // tasks is the number of tasks of one image.
 func (d *directConv) tasks() int { return d.allPairs() * d.rowTasks }
-
-// pairLen is the floats of a pair of blocks' weights.
-func (d *directConv) pairLen() int { return d.perGroup * d.width * d.taps * 2 * d.b }
 
 // packing lays out, for each pair of blocks, input channels, kernel rows, taps, the
 // channels of two output blocks; so the weights of a pair are its rows, transposed. For a
@@ -136,12 +122,7 @@ func (d *directConv) packing() *gemm.Packing {
 	if d.byBlocks() {
 		kind = "conv blocked"
 	}
-	return &gemm.Packing{
-		Layout: d.weightLayout(kind), Size: d.allPairs() * d.pairLen(), UnitSize: d.pairLen(),
-		SourceLen: d.weightLen(), Pieces: d.allPairs(),
-		Span: func(i int) (at, n int) { return i * d.pairLen(), d.pairLen() },
-		Pack: d.packPair,
-	}
+	return d.packingOf(d.weightLayout(kind), d.packPair)
 }
 
 // packPair packs the weights of pair i.
@@ -277,18 +258,6 @@ func (d *directConv) sum(n, blocks int, a *simd.DirectArgs) {
 	}
 }
 
-// extra are the pieces of workspace beside that of the workers, in bytes: the padded
-// bias, the padded image.
-func (d *directConv) extra() (bias, image int) {
-	if d.s.Epilogue.Bias != simd.NoBias {
-		bias = 4 * (d.s.OutC + 2*d.b)
-	}
-	if d.pad.needed() {
-		image = 4 * d.inPlanes * d.pad.size()
-	}
-	return bias, image
-}
-
 // pixels is the most pixels of a task.
 func (d *directConv) pixels() int {
 	if d.flat {
@@ -305,35 +274,15 @@ func (d *directConv) perWorker() int {
 }
 
 func (d *directConv) workspace(threads int) int {
-	bias, image := d.extra()
-	return d.perWorker()*max(1, min(threads, d.tasks())) + machine.ScratchBytes(bias, image)
+	return d.workspaceOf(d.tasks(), d.perWorker(), threads)
 }
 
-// run does one image after the other.
-func (d *directConv) run(r *convRun, threads int) {
-	s := machine.NewScratch(r.ws)
-	nb, ni := d.extra()
-	if nb > 0 {
-		r.bias = s.Floats(nb / 4)
-		clear(r.bias[copy(r.bias, r.args.Bias[:d.s.OutC]):])
-	}
-	padded := s.Floats(ni / 4)
-	r.ws = s.Rest
-	for r.image = range d.s.Batch {
-		r.in = r.args.X[r.image*d.inImage():]
-		if ni > 0 {
-			r.padded, r.phase = padded, convPads
-			machine.Parallel(d.inPlanes, threads, r)
-			r.in, r.phase = padded, convComputes
-		}
-		r.overPool(d.tasks(), d.perWorker(), threads)
-	}
-}
+func (d *directConv) run(r *convRun, threads int) { d.runTasks(r, d.tasks(), d.perWorker(), threads) }
 
 // task computes one task, or pads a plane.
 func (d *directConv) task(r *convRun, i, worker int) {
 	if r.phase == convPads {
-		d.pad.plane(r.padded[i*d.pad.size():], r.in[i*d.inN*d.width:])
+		d.padPlane(r, i)
 		return
 	}
 	k := d.taskAt(i)

@@ -3,6 +3,7 @@
 //	PlanConv      which algorithm computes a convolution, and why
 //	Conv          direct, as a product, depthwise, Winograd F(2,3) and F(4,3)
 //	IntConv       convolution of bytes
+//	Columns       transposed convolution as a product
 //	Pool          pooling
 //	ToBlocked, FromBlocked, PixelTaps    the channel-blocked layout
 //
@@ -13,6 +14,7 @@
 //	direct                           direct convolution
 //	winograd                         Winograd convolution
 //	planes                           volumes, as convolutions of images
+//	transposed, columns              transposed convolution: by phases, as a product
 //	taps, strips, depth, pooling     windows: depthwise convolution, pooling
 //	volumepool                       pooling of volumes
 //	intconv                          integer convolution
@@ -23,7 +25,8 @@
 // bounds hold for plain and for channel-blocked images.
 //
 //	patches, depthwise            (C·T+2)·u·Σ|x·w|
-//	direct                        (min(C·T, 256+16·T) + C·T/256 + 3)·u·Σ|x·w|
+//	columns                       (C+T+3)·u·Σ|x·w|
+//	direct, phases                (min(C·T, 256+16·T) + C·T/256 + 3)·u·Σ|x·w|
 //	Winograd F(2,3)               (C+12)·u·64·Σ_c max|x_c|·max|w_c|
 //	Winograd F(4,3)               (C+20)·u·751·Σ_c max|x_c|·max|w_c|
 //	average pooling               (T+2)·u·Σ|x| by the count that divides the sum

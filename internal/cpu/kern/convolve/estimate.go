@@ -38,6 +38,10 @@ func EstimateConv(s ConvSpec, o ConvPolicy) (cost float64, ok bool) {
 	work := float64(s.Batch * s.OutC * g.outN * g.icg * g.taps)
 	changes := g.changes(float64(s.Batch)*float64(s.InC*g.inN), float64(s.Batch)*float64(s.OutC*g.outN))
 	switch p.Algorithm {
+	case ConvPhases:
+		return g.phasesCost(), true
+	case ConvColumns:
+		return g.columnsCost(), true
 	case ConvDepthwise:
 		return work/windowShare/g.fill() + changes, true
 	case ConvWinograd2:

@@ -1,8 +1,9 @@
-package contrib
+package rare
 
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/nn"
 	"github.com/berth-onnx/berth/ndarray"
@@ -15,7 +16,7 @@ var msGroupNormAttrs = []*ops.AttrSpec{ops.IntAttr("activation").Mandatory().Bet
 // MSGroupNorm is group normalization with channels last (unless channels_last is
 // 0) and an optional SiLU, of the com.microsoft domain.
 var MSGroupNorm = ops.Op{
-	Domain: Microsoft, Name: "GroupNorm", Since: 1, Doc: "Y = act(GroupNormalization(X))",
+	Domain: contrib.Microsoft, Name: "GroupNorm", Since: 1, Doc: "Y = act(GroupNormalization(X))",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: msGroupNormAttrs, Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.NormCost},
 	Eval: kit.FloatKernel(evalGroupNormLast[float32], evalGroupNormLast[float64]),
@@ -24,7 +25,7 @@ var MSGroupNorm = ops.Op{
 // SkipGroupNorm is GroupNorm of X + skip + bias, which is result 1. The skip may
 // be the same for all positions.
 var SkipGroupNorm = ops.Op{
-	Domain: Microsoft, Name: "SkipGroupNorm", Since: 1, Doc: "Y = act(GroupNormalization(X + skip + bias))",
+	Domain: contrib.Microsoft, Name: "SkipGroupNorm", Since: 1, Doc: "Y = act(GroupNormalization(X + skip + bias))",
 	MinIn: 4, MaxIn: 5, MinOut: 1, MaxOut: 2,
 	Attrs: msGroupNormAttrs, Infer: kit.Rule(kit.FirstType(2)), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.NormCost},
 	Eval: kit.FloatKernel(evalGroupNormLast[float32], evalGroupNormLast[float64]),
@@ -32,7 +33,7 @@ var SkipGroupNorm = ops.Op{
 
 // BiasAdd is Y = X + bias + skip, the bias along the last dimension.
 var BiasAdd = ops.Op{
-	Domain: Microsoft, Name: "BiasAdd", Since: 1, Doc: "Y = X + bias + skip",
+	Domain: contrib.Microsoft, Name: "BiasAdd", Since: 1, Doc: "Y = X + bias + skip",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst},
 	Eval: kit.FloatKernel(evalBiasAdd[float32], evalBiasAdd[float64]),

@@ -1,0 +1,295 @@
+package convolve
+
+import (
+	"cmp"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Columns is a transposed convolution as a product, then a scattering sum.
+//
+//	cols[m·tap, x] = Σc W[c, m·tap] · X[c, x]         one product for each group
+//	Y[m, x·stride + tap·dilation − pad] += cols[m·tap, x]
+//
+// Input positions are processed in slabs along the outermost spatial dimension, so that cols stays in cache. One tile sums an output
+// channel of a slab; slabs and taps come one after the other, so sums have one order on any number of threads. An image of few
+// positions, which would fill no panel, is the left side of the product:
+//
+//	cols[x, m·tap] = Σc X[c, x] · W[c, m·tap]
+//
+// A Columns is immutable.
+type Columns struct {
+	*geometry
+	products []slabProduct
+	few      bool // few positions: cols has a row for each
+	outer    int  // the outermost dimension with more than one position
+	slab     int  // outermost positions in a slab
+	line     int  // input positions of each of them
+	rows     int  // of cols: output channels of a group by taps
+}
+
+// slabProduct is the product of a slab of some size.
+type slabProduct struct {
+	slab int
+	g    *gemm.Gemm
+}
+
+const (
+	slabElems  = 256 << 10 // about how many elements of cols a slab has
+	fewColumns = 8         // input positions up to which they are few
+)
+
+// NewColumns prepares a transposed convolution at the active level.
+func NewColumns(s ConvSpec) (*Columns, error) {
+	g, err := newGeometry(s)
+	if err != nil {
+		return nil, err
+	}
+	if s = g.s; !s.Transposed || g.isBlocked() || s.Epilogue.Residual || s.Shuffle {
+		return nil, &machine.SpecError{Kernel: "Columns", Field: "Transposed", Why: "the convolution is another"}
+	}
+	c := &Columns{geometry: g, rows: g.ocg * g.taps, outer: 2, few: g.inN <= fewColumns && s.ConstW}
+	for d := 1; d >= 0; d-- {
+		if s.In[d] > 1 {
+			c.outer = d
+		}
+	}
+	c.line = 1
+	for d := c.outer + 1; d < 3; d++ {
+		c.line *= s.In[d]
+	}
+	positions := s.In[c.outer]
+	c.slab = min(max(1, slabElems/max(1, c.rows*c.line)), positions)
+	if c.few {
+		c.slab = positions
+	}
+	sizes := []int{c.slab}
+	if rest := positions % max(1, c.slab); rest > 0 {
+		sizes = append(sizes, rest)
+	}
+	for _, n := range sizes {
+		p, err := gemm.NewGemm(c.spec(n))
+		if err != nil {
+			return nil, err
+		}
+		c.products = append(c.products, slabProduct{n, p})
+	}
+	return c, nil
+}
+
+// spec is the product of a slab.
+func (c *Columns) spec(slab int) gemm.GemmSpec {
+	if c.few {
+		return gemm.GemmSpec{M: c.inN, N: c.rows, K: c.icg, Alpha: 1, TransA: true, ConstB: true}
+	}
+	return gemm.GemmSpec{M: c.rows, N: slab * c.line, K: c.icg, Alpha: 1, TransA: true, LDB: c.inN, ConstA: c.s.ConstW}
+}
+
+// Product is the product whose constant operand the weights of a group are, the right one if right.
+func (c *Columns) Product() (g *gemm.Gemm, right bool) { return c.products[0].g, c.few }
+
+// GroupWeights is how many weights a group has.
+func (c *Columns) GroupWeights() int { return c.icg * c.rows }
+
+// Workspace returns the bytes of workspace that Run needs with this many threads.
+func (c *Columns) Workspace(threads int) int {
+	n := 0
+	for _, p := range c.products {
+		n = max(n, p.g.Workspace(threads))
+	}
+	return machine.ScratchBytes(4*c.rows*c.slab*c.line) + n + machine.LineBytes
+}
+
+// columnsRun is the state of a run; it is the Task of the pool, a tile for each output channel of a group.
+type columnsRun struct {
+	c            *Columns
+	a            ConvArgs
+	cols         []float32
+	image, group int
+	from, to     int // the slab
+}
+
+var columnsRuns machine.FreeList[columnsRun]
+
+// Run computes the convolution on at most threads threads, with the packed weights of each group, or those of the arguments where there
+// are none.
+func (c *Columns) Run(a ConvArgs, packed []*gemm.Packed, ws []byte, threads int) error {
+	if c.s.Batch*c.s.OutC*c.outN == 0 {
+		return nil
+	}
+	if err := c.checkArgs(&a, packed, ws, threads); err != nil {
+		return err
+	}
+	r := columnsRuns.Get()
+	defer columnsRuns.Release(r)
+	s := machine.NewScratch(ws)
+	*r = columnsRun{c: c, a: a, cols: s.Floats(c.rows * c.slab * c.line)}
+	for r.image = range c.s.Batch {
+		for r.group = range c.s.Groups {
+			for r.from = 0; r.from < c.s.In[c.outer] && !machine.Closed(a.Done); r.from = r.to {
+				r.to = min(r.from+c.slab, c.s.In[c.outer])
+				if err := r.product(packed, s.Rest, threads); err != nil {
+					return err
+				}
+				machine.Parallel(c.ocg, threads, r)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Columns) checkArgs(a *ConvArgs, packed []*gemm.Packed, ws []byte, threads int) error {
+	s := &c.s
+	var weights error
+	if !s.ConstW {
+		weights = machine.Needs("Columns", "W", a.W, c.weightLen())
+	} else if len(packed) != s.Groups {
+		weights = &machine.SpecError{Kernel: "Columns", Field: "packed", Why: "weights of another number of groups"}
+	}
+	return cmp.Or(
+		weights,
+		machine.Needs("Columns", "X", a.X, s.Batch*s.InC*c.inN),
+		machine.Needs("Columns", "Y", a.Y, s.Batch*s.OutC*c.outN),
+		machine.Needs("Columns", "bias", a.Bias, s.Epilogue.BiasLen(s.OutC, 0)),
+		machine.Needs("Columns", "workspace", ws, c.Workspace(threads)),
+	)
+}
+
+// product computes the columns of the slab.
+func (r *columnsRun) product(packed []*gemm.Packed, ws []byte, threads int) error {
+	c := r.c
+	x := r.a.X[(r.image*c.s.InC+r.group*c.icg)*c.inN:]
+	args := gemm.GemmArgs{Done: r.a.Done, C: r.cols}
+	switch {
+	case c.few:
+		args.A, args.PackedB = x, packed[r.group]
+	case packed != nil:
+		args.B, args.PackedA = x[r.from*c.line:], packed[r.group]
+	default:
+		args.B, args.A = x[r.from*c.line:], r.a.W[r.group*c.GroupWeights():]
+	}
+	p := &c.products[0]
+	if r.to-r.from != p.slab {
+		p = &c.products[1]
+	}
+	return p.g.Run(args, ws, threads)
+}
+
+// Run adds the columns of the slab to output channel m of the group; the first slab starts from the bias, the last one ends with
+// the activation.
+func (r *columnsRun) Run(m, _ int) {
+	c, s := r.c, &r.c.s
+	if machine.Closed(r.a.Done) {
+		return
+	}
+	channel := r.group*c.ocg + m
+	y := r.a.Y[(r.image*s.OutC+channel)*c.outN:][:c.outN]
+	if r.from == 0 {
+		start := float32(0)
+		if s.Epilogue.Bias != simd.NoBias {
+			start = r.a.Bias[channel]
+		}
+		for i := range y {
+			y[i] = start
+		}
+	}
+	if c.few {
+		r.addRows(y, m)
+	} else {
+		r.addTaps(y, m)
+	}
+	if e := &s.Epilogue; r.to == s.In[c.outer] && e.Act != simd.Identity {
+		c.t.UnaryRow(e.Act, y, y, e.P0, e.P1)
+	}
+}
+
+// addTaps adds the columns of channel m, which lie by taps.
+func (r *columnsRun) addTaps(y []float32, m int) {
+	c := r.c
+	width := (r.to - r.from) * c.line
+	lo, hi := [3]int{}, c.s.In
+	lo[c.outer], hi[c.outer] = r.from, r.to
+	k := &c.s.Kernel
+	for t := range c.taps {
+		part := r.cols[(m*c.taps+t)*width:][:width]
+		c.scatter(y, part, [3]int{t / (k[1] * k[2]), t / k[2] % k[1], t % k[2]}, lo, hi)
+	}
+}
+
+// addRows adds the columns of channel m, which lie by positions.
+func (r *columnsRun) addRows(y []float32, m int) {
+	c, s := r.c, &r.c.s
+	k := &s.Kernel
+	for i := range c.inN {
+		part := r.cols[i*c.rows+m*c.taps:][:c.taps]
+		at := [3]int{i / (s.In[1] * s.In[2]), i / s.In[2] % s.In[1], i % s.In[2]}
+		for a := range k[0] {
+			z := c.place(0, at[0], a)
+			for b := range k[1] {
+				v := c.place(1, at[1], b)
+				row := part[:k[2]]
+				part = part[k[2]:]
+				if z < 0 || z >= c.out[0] || v < 0 || v >= c.out[1] {
+					continue
+				}
+				dst := y[(z*c.out[1]+v)*c.out[2]:][:c.out[2]]
+				for e, w := range row {
+					if x := c.place(2, at[2], e); x >= 0 && x < len(dst) {
+						dst[x] += w
+					}
+				}
+			}
+		}
+	}
+}
+
+// place is where along dimension d input position x adds to through a tap.
+func (g *geometry) place(d, x, tap int) int {
+	return x*g.s.Stride[d] + tap*g.s.Dilation[d] - g.s.PadBegin[d]
+}
+
+// scatter adds one tap's columns for input positions lo..hi.
+func (g *geometry) scatter(y, part []float32, tap, lo, hi [3]int) {
+	x0, x1 := g.reach(2, tap[2])
+	x0, x1 = max(x0, lo[2]), min(x1, hi[2])
+	line := hi[2] - lo[2]
+	for z := lo[0]; z < hi[0]; z++ {
+		pz := g.place(0, z, tap[0])
+		for v := lo[1]; v < hi[1]; v++ {
+			pv := g.place(1, v, tap[1])
+			src := part[:line]
+			part = part[line:]
+			if pz < 0 || pz >= g.out[0] || pv < 0 || pv >= g.out[1] || x0 >= x1 {
+				continue
+			}
+			dst := y[(pz*g.out[1]+pv)*g.out[2]+g.place(2, x0, tap[2]):]
+			addStrided(g.t, dst, src[x0-lo[2]:x1-lo[2]], g.s.Stride[2])
+		}
+	}
+}
+
+// reach returns the input positions lo..hi along d that add through a tap to a result.
+func (g *geometry) reach(d, tap int) (lo, hi int) {
+	first, s := g.place(d, 0, tap), g.s.Stride[d]
+	if first < 0 {
+		lo = machine.CeilDiv(-first, s)
+	}
+	if last := g.out[d] - 1 - first; last >= 0 {
+		hi = min(last/s+1, g.s.In[d])
+	}
+	return min(lo, hi), hi
+}
+
+// addStrided is dst[i·stride] += src[i].
+func addStrided(t *simd.Table, dst, src []float32, stride int) {
+	if stride == 1 {
+		dst = dst[:len(src)]
+		t.BinaryRow(simd.Add, dst, dst, src)
+		return
+	}
+	for i, v := range src {
+		dst[i*stride] += v
+	}
+}
