@@ -197,6 +197,8 @@ func prepareConv(p *prep) (ops.Kernel, error) {
 		return p.filterConv(win, act, plan), nil
 	case convolve.ConvRows, convolve.ConvPixelRows:
 		return p.rowConv(win, act, taken, plan)
+	case convolve.ConvColumns:
+		return p.columns(p.convSpec(win, act), plan, taken)
 	case convolve.ConvSum:
 		return p.sumConv(p.convSpec(win, activation{}), act, taken, plan)
 	}

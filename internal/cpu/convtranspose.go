@@ -23,19 +23,34 @@ func prepareConvTranspose(p *prep) (ops.Kernel, error) {
 	if plan.Algorithm == convolve.ConvPhases {
 		return p.plainConv(s, plan, s.Out, arrangement{})
 	}
+	return p.columns(s, plan, arrangement{})
+}
+
+// columns prepares a convolution, transposed or not, as products with a scattering sum.
+func (p *prep) columns(s convolve.ConvSpec, plan convolve.ConvPlan, taken arrangement) (ops.Kernel, error) {
 	c, err := convolve.NewColumns(s)
-	if err != nil {
+	if err != nil || c.Out() != s.Out && s.Transposed {
 		return nil, err
 	}
 	k := &columns{planned: planned(plan), c: c, threads: p.threads}
 	if s.ConstW {
 		product, right := c.Product()
-		pack := p.packA
+		layout, pack := product.LayoutA(), product.PackA
 		if right {
-			pack = p.packB
+			layout, pack = product.LayoutB(), product.PackB
 		}
-		for g := range s.Groups {
-			packed, err := pack(product, 1, g*c.GroupWeights())
+		for g := range max(1, s.Groups) {
+			taken.offset, taken.trans, taken.turned = g*c.GroupWeights(), !right, c.Turned()
+			packed, err := p.packFloats(1, layout, taken, func(w gemm.Source) (*gemm.Packed, error) {
+				w, err := p.crop(w, taken)
+				if err == nil && c.Turned() {
+					w, err = c.Turn(p.ctx, w)
+				}
+				if err != nil {
+					return nil, err
+				}
+				return pack(p.ctx, w)
+			})
 			if err != nil {
 				return nil, err
 			}
@@ -107,7 +122,7 @@ type columns struct {
 
 // Run computes the convolution.
 func (k *columns) Run(c *ops.Call) error {
-	args := convolve.ConvArgs{Done: c.Done(), X: f32(c.In[0]), Y: f32(c.Out[0]), Bias: optF32(c.In, 2)}
+	args := convolve.ConvArgs{Done: c.Done(), X: f32(c.In[0]), Y: f32(c.Out[0]), Bias: optF32(c.In, 2), Residual: optF32(c.In, 3)}
 	if k.packed == nil {
 		args.W = f32(c.In[1])
 	}

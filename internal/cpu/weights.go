@@ -15,6 +15,7 @@ type arrangement struct {
 	trans        bool
 	ld           int
 	channelsLast bool // taps before channels, see rowConv
+	turned       bool // input channels before output channels, taps in the opposite order, see [convolve.Columns]
 	// The taps of a convolution that are kept, see window.cropped: the first one, their
 	// number, the number of all.
 	first, cropped, full [3]int

@@ -2,6 +2,7 @@ package convolve
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -19,10 +20,15 @@ import (
 //
 //	cols[x, m·tap] = Σc X[c, x] · W[c, m·tap]
 //
+// A convolution of stride one is the transpose of another, whose kernel is turned around: with so few output channels that they do not
+// fill a block of the direct kernels, their taps fill the rows of a product (Vasudevan, Anderson and Gregg, "Parallel Multi Channel Convolution
+// using General Matrix Multiplication", 2017, https://arxiv.org/abs/1704.04428).
+//
 // A Columns is immutable.
 type Columns struct {
 	*geometry
 	products []slabProduct
+	turned   bool // a convolution as the transpose of another
 	few      bool // few positions: cols has a row for each
 	outer    int  // the outermost dimension with more than one position
 	slab     int  // outermost positions in a slab
@@ -37,20 +43,31 @@ type slabProduct struct {
 }
 
 const (
-	slabElems  = 256 << 10 // about how many elements of cols a slab has
-	fewColumns = 8         // input positions up to which they are few
+	slabElems   = 256 << 10 // about how many elements of cols a slab has,
+	turnedElems = 64 << 10  // of a convolution
+	fewColumns  = 8         // input positions up to which they are few
 )
 
-// NewColumns prepares a transposed convolution at the active level.
+// NewColumns prepares a transposed convolution, or one of stride one and constant weights in one group, at the active level.
 func NewColumns(s ConvSpec) (*Columns, error) {
 	g, err := newGeometry(s)
 	if err != nil {
 		return nil, err
 	}
-	if s = g.s; !s.Transposed || g.isBlocked() || s.Epilogue.Residual || s.Shuffle {
-		return nil, &machine.SpecError{Kernel: "Columns", Field: "Transposed", Why: "the convolution is another"}
+	turned, elems := !g.s.Transposed, slabElems
+	if turned {
+		if !g.turns() {
+			return nil, &machine.SpecError{Kernel: "Columns", Field: "Transposed", Why: "the convolution is not the transpose of another"}
+		}
+		elems = turnedElems
+		if g, err = newGeometry(g.turned()); err != nil {
+			return nil, err
+		}
 	}
-	c := &Columns{geometry: g, rows: g.ocg * g.taps, outer: 2, few: g.inN <= fewColumns && s.ConstW}
+	if s = g.s; g.isBlocked() || s.Shuffle {
+		return nil, &machine.SpecError{Kernel: "Columns", Field: "Shuffle", Why: "images are plain"}
+	}
+	c := &Columns{geometry: g, turned: turned, rows: g.ocg * g.taps, outer: 2, few: g.inN <= fewColumns && s.ConstW}
 	for d := 1; d >= 0; d-- {
 		if s.In[d] > 1 {
 			c.outer = d
@@ -61,7 +78,7 @@ func NewColumns(s ConvSpec) (*Columns, error) {
 		c.line *= s.In[d]
 	}
 	positions := s.In[c.outer]
-	c.slab = min(max(1, slabElems/max(1, c.rows*c.line)), positions)
+	c.slab = min(max(1, elems/max(1, c.rows*c.line)), positions)
 	if c.few {
 		c.slab = positions
 	}
@@ -85,6 +102,46 @@ func (c *Columns) spec(slab int) gemm.GemmSpec {
 		return gemm.GemmSpec{M: c.inN, N: c.rows, K: c.icg, Alpha: 1, TransA: true, ConstB: true}
 	}
 	return gemm.GemmSpec{M: c.rows, N: slab * c.line, K: c.icg, Alpha: 1, TransA: true, LDB: c.inN, ConstA: c.s.ConstW}
+}
+
+// turns reports whether a convolution is the transpose of another that is computed by columns.
+func (g *geometry) turns() bool {
+	s := &g.s
+	return !s.Transposed && s.ConstW && s.Groups == 1 && !s.Shuffle && !g.isBlocked() && s.Stride == [3]int{1, 1, 1}
+}
+
+// turned is the transposed convolution that a convolution of stride one is.
+func (g *geometry) turned() ConvSpec {
+	s := g.s
+	s.Transposed, s.Out = true, g.out
+	for d := range 3 {
+		s.PadBegin[d] = (s.Kernel[d]-1)*s.Dilation[d] - s.PadBegin[d]
+		s.PadEnd[d] = 0
+	}
+	return s
+}
+
+// Turned reports a convolution whose weights Turn brings into the order of those of a transposed one.
+func (c *Columns) Turned() bool { return c.turned }
+
+// Turn turns the weights [M, C, taps] of a convolution around: [C, M, taps], the last tap first.
+func (c *Columns) Turn(ctx context.Context, w gemm.Source) (gemm.Source, error) {
+	if w.Splat {
+		return w, nil
+	}
+	if err := cmp.Or(machine.Needs("Columns", "W", w.Data, c.weightLen()), machine.AskPacked(ctx, 4*c.weightLen())); err != nil {
+		return w, err
+	}
+	out := make([]float32, c.weightLen())
+	for ic := range c.icg {
+		for m := range c.ocg {
+			to, from := out[(ic*c.ocg+m)*c.taps:][:c.taps], w.Data[(m*c.icg+ic)*c.taps:][:c.taps]
+			for t, v := range from {
+				to[c.taps-1-t] = v
+			}
+		}
+	}
+	return gemm.Dense(out), nil
 }
 
 // Product is the product whose constant operand the weights of a group are, the right one if right.
@@ -153,6 +210,7 @@ func (c *Columns) checkArgs(a *ConvArgs, packed []*gemm.Packed, ws []byte, threa
 		machine.Needs("Columns", "X", a.X, s.Batch*s.InC*c.inN),
 		machine.Needs("Columns", "Y", a.Y, s.Batch*s.OutC*c.outN),
 		machine.Needs("Columns", "bias", a.Bias, s.Epilogue.BiasLen(s.OutC, 0)),
+		machine.Needs("Columns", "residual", a.Residual, s.Epilogue.ResidualLen(s.Batch*s.OutC*c.outN)),
 		machine.Needs("Columns", "workspace", ws, c.Workspace(threads)),
 	)
 }
@@ -187,13 +245,7 @@ func (r *columnsRun) Run(m, _ int) {
 	channel := r.group*c.ocg + m
 	y := r.a.Y[(r.image*s.OutC+channel)*c.outN:][:c.outN]
 	if r.from == 0 {
-		start := float32(0)
-		if s.Epilogue.Bias != simd.NoBias {
-			start = r.a.Bias[channel]
-		}
-		for i := range y {
-			y[i] = start
-		}
+		r.start(y, channel)
 	}
 	if c.few {
 		r.addRows(y, m)
@@ -202,6 +254,21 @@ func (r *columnsRun) Run(m, _ int) {
 	}
 	if e := &s.Epilogue; r.to == s.In[c.outer] && e.Act != simd.Identity {
 		c.t.UnaryRow(e.Act, y, y, e.P0, e.P1)
+	}
+}
+
+// start sets a channel of the result to the bias, and the residual, which may be the result.
+func (r *columnsRun) start(y []float32, channel int) {
+	e, bias := &r.c.s.Epilogue, float32(0)
+	if e.Bias != simd.NoBias {
+		bias = r.a.Bias[channel]
+	}
+	if e.Residual {
+		r.c.t.ScalarBinaryRow(simd.Add, y, bias, r.a.Residual[(r.image*r.c.s.OutC+channel)*r.c.outN:][:len(y)])
+		return
+	}
+	for i := range y {
+		y[i] = bias
 	}
 }
 

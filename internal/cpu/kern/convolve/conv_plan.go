@@ -14,6 +14,7 @@ import (
 //	patches, long frames                         rows        product, positions as rows
 //	few output positions                         rows        the same; with many channels, rows of pixels
 //	one output channel                           sum         depthwise, then added up
+//	few output channels that slide by one        columns     product, then sums into the image
 //	one input channel to each output channel     depthwise   windows
 //	3×3 that slides by one                       winograd    transforms and products
 //	output channels that fill blocks             direct      sums in registers
@@ -43,7 +44,7 @@ const (
 	ConvSum       // computed by the caller
 	ConvPlanes
 	ConvPhases  // transposed
-	ConvColumns // transposed, computed by [Columns]
+	ConvColumns // computed by [Columns]
 )
 
 var convAlgorithmNames = [...]string{"patches", "pointwise", "depthwise", "direct", "winograd 2x2", "winograd 4x4", "filter", "rows", "rows of pixels", "sum", "planes", "phases", "columns"}
@@ -91,6 +92,9 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 	}
 	if g.isDepthwise() && !g.s.Shuffle {
 		return ConvPlan{Algorithm: ConvDepthwise, Reason: "one input channel to each output channel"}, nil
+	}
+	if p, ok := g.planColumns(); ok {
+		return p, nil
 	}
 	direct := g.s.ConstW && g.prefersDirect()
 	if direct && g.s.Groups == 1 && !g.s.Shuffle {

@@ -248,3 +248,71 @@ func TestPlanTransposed(t *testing.T) {
 		assert.Equal(t, c.want, p.Algorithm, "%s: %s", name, p.Reason)
 	}
 }
+
+// TestTurnedColumns: convolutions of stride one as the transposes of others, with padding, dilations, epilogues and residuals, within the stated
+// bounds.
+func TestTurnedColumns(t *testing.T) {
+	dilated := conv2(1, 17, 3, 1, 14, 13, 3, 1, 0)
+	dilated.Dilation, dilated.PadBegin, dilated.PadEnd = [3]int{1, 3, 2}, [3]int{0, 1, 4}, [3]int{0, 5, -1}
+	volume := conv2(1, 9, 2, 1, 7, 8, 3, 1, 1)
+	volume.In[0], volume.Kernel[0], volume.PadBegin[0], volume.PadEnd[0] = 5, 3, 1, 1
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for i, s := range []ConvSpec{conv2(2, 32, 3, 1, 19, 21, 3, 1, 1), conv2(1, 16, 1, 1, 90, 70, 5, 1, 0), conv2(1, 40, 4, 1, 1, 2, 3, 1, 2), dilated, volume} {
+			for name, fill := range kerntest.HardInputs {
+				s.ConstW, s.Epilogue = true, simd.Epilogue{}
+				g := geometryOf(t, s)
+				rng := rand.New(rand.NewPCG(uint64(i), 21))
+				a := ConvArgs{X: make([]float32, s.Batch*s.InC*g.inN), W: make([]float32, g.weightLen()),
+					Bias: kerntest.Noise(rng, s.OutC, 0), Residual: kerntest.Noise(rng, s.Batch*s.OutC*g.outN, 0)}
+				fill(rng, a.X, a.W)
+				want, sums := conv64(g, a), magnitudes64(g, a)
+				withinSums(t, fmt.Sprintf("%s, case %d", name, i), g.icg+g.taps, runTurned(t, s, a), want, sums)
+			}
+			s.Epilogue = simd.Epilogue{Bias: simd.BiasPerRow, Residual: true, Act: simd.Tanh}
+			g := geometryOf(t, s)
+			rng := rand.New(rand.NewPCG(uint64(i), 22))
+			a := ConvArgs{X: kerntest.Noise(rng, s.Batch*s.InC*g.inN, 0), W: kerntest.Noise(rng, g.weightLen(), 0),
+				Bias: kerntest.Noise(rng, s.OutC, 0), Residual: kerntest.Noise(rng, s.Batch*s.OutC*g.outN, 0)}
+			want, y := conv64(g, a), runTurned(t, s, a)
+			for k := range want {
+				if d := want[k] - float64(y[k]); !(math.Abs(d) < 1e-4) {
+					require.Fail(t, "differs", "case %d: element %d is %v, not %v", i, k, y[k], want[k])
+				}
+			}
+		}
+	})
+}
+
+// runTurned computes a convolution by columns, the same bytes on any number of threads, over its residual if it has one.
+func runTurned(t *testing.T, s ConvSpec, a ConvArgs) (first []float32) {
+	t.Helper()
+	s.ConstW = true
+	c, err := NewColumns(s)
+	require.NoError(t, err)
+	require.True(t, c.Turned())
+	w, err := c.Turn(t.Context(), gemm.Dense(a.W))
+	require.NoError(t, err)
+	product, right := c.Product()
+	pack := product.PackA
+	if right {
+		pack = product.PackB
+	}
+	p, err := pack(t.Context(), w)
+	require.NoError(t, err)
+	residual := a.Residual
+	for threads := 1; threads <= 3; threads++ {
+		y, check := kerntest.Guarded(s.Batch * s.OutC * c.outN)
+		a.Y = y
+		if s.Epilogue.Residual {
+			copy(y, residual)
+			a.Residual = y
+		}
+		require.NoError(t, c.Run(a, []*gemm.Packed{p}, poisoned(c.Workspace(threads)), threads))
+		check(t)
+		if first == nil {
+			first = y
+		}
+		require.True(t, slices.Equal(first, y), "%d threads", threads)
+	}
+	return first
+}
