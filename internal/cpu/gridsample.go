@@ -43,7 +43,7 @@ const gridRun = 256
 func prepareGridSample(p *prep) (ops.Kernel, error) {
 	x, g := p.in[0], p.in[1]
 	if !p.allF32() || len(x.shape) != 4 || len(g.shape) != 4 || g.shape[3] != 2 || g.shape[0] != x.shape[0] ||
-		ops.Str(p.node, "mode") == "cubic" {
+		ops.Str(p.node, "mode") == "cubic" || sizeOf(x.shape[2:]) > math.MaxInt32 {
 		return nil, nil
 	}
 	k := &gridSample{n: x.shape[0], channels: x.shape[1], h: x.shape[2], w: x.shape[3], points: g.shape[1] * g.shape[2],

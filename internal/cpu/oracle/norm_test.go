@@ -4,6 +4,11 @@ import (
 	"math/rand"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -44,6 +49,14 @@ func TestPool(t *testing.T) {
 		{op: "MaxPool", in: []arg{tensor(ndarray.Uint8, 1, 2, 8, 150)}, attrs: kernel([]int{3, 3}, "strides", []int{2, 2}, "pads", []int{1, 1, 1, 1}, "dilations", []int{1, 2})},
 		{op: "MaxPool", in: []arg{tensor(ndarray.Int8, 2, 3, 4, 5, 6)}, attrs: kernel([]int{2, 3, 2}, "strides", []int{2, 1, 1}, "pads", []int{0, 1, 1, 1, 1, 0})},
 	})
+	for dt, want := range map[ndarray.DType]string{ndarray.Float32: "vectors over strips of the image", ndarray.Float64: "window by window"} {
+		for _, op := range []string{"MaxPool", "AveragePool"} {
+			b := opCase{op: op, in: []arg{tensor(dt, 2, 3, 5, 6, 7)}, attrs: kernel([]int{2, 3, 2})}.build(t, 1)
+			p, err := cpu.New().Prepare(t.Context(), b.node, 1)
+			require.NoError(t, err)
+			assert.Equal(t, want, backend.ChoiceOf(p.Kernel).Algorithm, "volumes of %s", dt)
+		}
+	}
 	for _, op := range []string{"GlobalAveragePool", "GlobalMaxPool"} {
 		runCases(t, []opCase{
 			{op: op, in: []arg{f32s(2, 5, 7, 7)}, tol: 1e-6},

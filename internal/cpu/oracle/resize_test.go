@@ -5,7 +5,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -100,4 +105,17 @@ func TestRoiAlign(t *testing.T) {
 		{op: "RoiAlign", name: "no region", in: []arg{f32s(2, 5, 4, 4), f32s(0, 4), tensor(ndarray.Int64, 0)}, tol: 1e-5, either: true},
 		{op: "RoiAlign", name: "max", in: []arg{f32s(2, 5, 4, 4), regions, batch}, attrs: strs("mode", "max"), left: true},
 	})
+}
+
+// TestGridSampleOfLargeImages: positions in an image are numbers of 32 bits.
+func TestGridSampleOfLargeImages(t *testing.T) {
+	for w, served := range map[int]bool{4: true, 1 << 16: false} {
+		g := ssa.NewGraph("grid")
+		x, grid := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 1, 1, 1<<15, w)), g.AddParam("grid", ssa.StaticTensor(ndarray.Float32, 1, 1, 1, 2))
+		n := g.NewNode("GridSample", []*ssa.Value{x, grid}, 1)
+		require.NoError(t, ops.Infer(n))
+		p, err := cpu.New().Prepare(t.Context(), n, 1)
+		require.NoError(t, err)
+		assert.Equal(t, served, p.Kernel != nil, "%d", w)
+	}
 }

@@ -39,18 +39,19 @@ func TestSuppress(t *testing.T) {
 		odd            bool
 		limit          int64
 		iou, threshold float64
+		one            bool // strip
 	}{
-		{"one place", 400, 0, 30, false, 1000, 0.5, math.Inf(-1)},
-		{"classes apart", 600, 101, 30, false, 1000, 0.3, 0},
-		{"classes far apart", 600, 1e5, 100, false, 1000, 0.6, -0.5},
-		{"small boxes", 2000, 0, 0.5, false, 5000, 0.1, 0},
-		{"points", 50, 0, 0, false, 100, 0.1, -1},
-		{"no overlap allowed", 300, 10, 8, false, 1000, 0, math.Inf(-1)},
-		{"threshold below zero", 30, 0, 5, false, 100, -0.1, math.Inf(-1)},
-		{"limit", 300, 101, 10, false, 17, 0.5, math.Inf(-1)},
-		{"odd numbers", 300, 101, 10, true, 1000, 0.5, math.Inf(-1)},
-		{"odd numbers above a threshold", 300, 0, 10, true, 1000, 0.5, 0.1},
-		{"none", 0, 0, 1, false, 10, 0.5, 0},
+		{"one place", 400, 0, 30, false, 1000, 0.5, math.Inf(-1), false},
+		{"classes apart", 600, 101, 30, false, 1000, 0.3, 0, false},
+		{"classes far apart", 600, 1e5, 100, false, 1000, 0.6, -0.5, false},
+		{"small boxes", 2000, 0, 0.5, false, 5000, 0.1, 0, false},
+		{"points", 50, 0, 0, false, 100, 0.1, -1, true},
+		{"no overlap allowed", 300, 10, 8, false, 1000, 0, math.Inf(-1), false},
+		{"threshold below zero", 30, 0, 5, false, 100, -0.1, math.Inf(-1), true},
+		{"limit", 300, 101, 10, false, 17, 0.5, math.Inf(-1), false},
+		{"odd numbers", 300, 101, 10, true, 1000, 0.5, math.Inf(-1), true},
+		{"odd numbers above a threshold", 300, 0, 10, true, 1000, 0.5, 0.1, true},
+		{"none", 0, 0, 1, false, 10, 0.5, 0, true},
 	}
 	for _, c := range tests {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -69,6 +70,9 @@ func TestSuppress(t *testing.T) {
 		}
 		w := kit.Watching(nil)
 		pick := suppressor{boxes: boxes, strip: newColumns(nil, boxes, c.iou), w: &w}
+		if strips := len(pick.strip.kept); (strips == 1) != c.one {
+			t.Errorf("%s: %d strips", c.name, strips)
+		}
 		for range 2 {
 			got, want := pick.suppress(scores, c.limit, c.iou, c.threshold), plainSuppress(boxes, scores, c.limit, c.iou, c.threshold)
 			if !slices.Equal(got, want) {

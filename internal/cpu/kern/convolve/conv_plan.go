@@ -182,7 +182,8 @@ func (g *geometry) cutsPatches() bool {
 // copied.
 func (g *geometry) overFrames() bool {
 	s := &g.s
-	return s.Kernel[2] >= longKernel && s.Dilation[2] == 1 && s.Batch*g.outN*s.InC*g.taps <= maxWindows
+	n, ok := machine.MulAll(s.Batch, g.outN, s.InC, g.taps)
+	return s.Kernel[2] >= longKernel && s.Dilation[2] == 1 && ok && n <= maxWindows
 }
 
 // isDepthwise reports whether each output channel depends on one input channel, through

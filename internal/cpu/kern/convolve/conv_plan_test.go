@@ -62,3 +62,11 @@ func TestPlanConv(t *testing.T) {
 		}
 	}
 }
+
+// TestLongFrames: windows are copied where they are few, also where the number of their elements is beyond 32 bits.
+func TestLongFrames(t *testing.T) {
+	for positions, want := range map[int]bool{1 << 8: true, 1<<8 + 1: false, 1 << 20: false} {
+		g := geometryOf(t, ConvSpec{Batch: 1, InC: 2, OutC: 8, In: [3]int{1, 1, positions + 2047}, Kernel: [3]int{1, 1, 2048}})
+		assert.Equal(t, want, g.overFrames(), "%d positions", positions)
+	}
+}
