@@ -53,9 +53,6 @@ func (p *prep) nbits(s gemm.NBitsSpec) (*gemm.NBits, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ops.Int(p.node, "accuracy_level") == 4 && !p.options.Strict {
-		b.ByBytes()
-	}
 	n := s.N * b.Blocks()
 	scales, err := p.floats(2)
 	if err != nil || len(scales) != n || p.in[1].n != n*s.Block*s.Bits/8 {
@@ -64,6 +61,9 @@ func (p *prep) nbits(s gemm.NBitsSpec) (*gemm.NBits, error) {
 	zeros, err := p.nbitZeros(s, b.Blocks())
 	if zeros == nil || err != nil {
 		return nil, err
+	}
+	if ops.Int(p.node, "accuracy_level") == 4 && !p.options.Strict {
+		b.ByBytes(zeros)
 	}
 	packed, err := p.pack(1, b.Layout(), arrangement{}, func(c *ssa.Constant) (*gemm.Packed, error) {
 		data, err := p.bytesOf(c)

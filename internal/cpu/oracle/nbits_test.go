@@ -46,14 +46,16 @@ func TestMatMulNBits(t *testing.T) {
 
 // quantizedRows are products of accuracy_level 4. Rows hold −1, 0 and 1 and so lose nothing by bytes: the largest number of a block becomes 127.
 func quantizedRows() (cases []opCase) {
-	for _, s := range []struct{ m, n, k, block int }{{1, 40, 64, 16}, {3, 33, 300, 32}, {20, 64, 999, 32}, {150, 70, 512, 128}, {2, 5, 20, 64}} {
+	for i, s := range []struct{ m, n, k, block int }{{1, 40, 64, 16}, {3, 33, 300, 32}, {20, 64, 999, 32}, {150, 70, 512, 128}, {2, 5, 20, 64},
+		{1, 40, 64, 16}, {3, 33, 300, 32}, {20, 64, 999, 32}} {
+		bits := 4 + i/5*4
 		blocks := (s.k + s.block - 1) / s.block
-		attrs := []ssa.Attr{ssa.IntAttr("N", int64(s.n)), ssa.IntAttr("K", int64(s.k)), ssa.IntAttr("accuracy_level", 4), ssa.IntAttr("block_size", int64(s.block))}
+		attrs := []ssa.Attr{ssa.IntAttr("N", int64(s.n)), ssa.IntAttr("K", int64(s.k)), ssa.IntAttr("bits", int64(bits)), ssa.IntAttr("accuracy_level", 4), ssa.IntAttr("block_size", int64(s.block))}
 		signs := func(dt ndarray.DType) arg {
 			return tensor(dt, s.m, s.k).from(func(r *rand.Rand) float64 { return float64(r.Intn(3) - 1) })
 		}
-		b, scales := tensor(ndarray.Uint8, s.n, blocks, s.block/2).between(0, 256).c(), tensor(ndarray.Float16, s.n*blocks).between(0.01, 0.1).c()
-		floats, zeros := f32s(s.n*blocks).between(0.01, 0.1).c(), tensor(ndarray.Uint8, s.n*((blocks+1)/2)).between(0, 256).c()
+		b, scales := tensor(ndarray.Uint8, s.n, blocks, s.block*bits/8).between(0, 256).c(), tensor(ndarray.Float16, s.n*blocks).between(0.01, 0.1).c()
+		floats, zeros := f32s(s.n*blocks).between(0.01, 0.1).c(), tensor(ndarray.Uint8, s.n*((blocks*bits+7)/8)).between(0, 256).c()
 		cases = append(cases,
 			opCase{in: []arg{signs(ndarray.Float32), b, floats}, tol: 1e-3},
 			opCase{in: []arg{signs(ndarray.Float32), b, floats, zeros, absent, f32s(s.n)}, tol: 1e-3},

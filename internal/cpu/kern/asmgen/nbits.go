@@ -38,11 +38,13 @@ func emitNBits(g *gen) {
 			g.nbitsRows(4, h)
 		}
 		if g.isa.zmm {
-			g.nbitsBytes(1)
-			g.nbitsBytes(4)
+			for _, bits := range []int{4, 8} {
+				g.nbitsBytes(bits, 1)
+				g.nbitsBytes(bits, 4)
+			}
 			g.nbitsQuantize()
 		}
-		g.family("nbitsRows", "adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits, of 1 and 4 rows of bytes.")
+		g.family("nbitsRows", "adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits, of 1 and 4 rows of bytes with one of 4 and of 8 bits.")
 	})
 }
 

@@ -6,26 +6,31 @@ import (
 	"github.com/mmcloughlin/avo/operand"
 )
 
-// Products of rows that are quantized to bytes with columns of 4 bits: VPDPBUSD, AVX-512. Four bytes of a column lie together,
-// numbers are masked where they lie, and sums of the high ones, 16 times as large, are divided once in a block:
+// Products of rows that are quantized to bytes with columns of 4 or 8 bits: VPDPBUSD, AVX-512. Four bytes of a column lie together.
+// Numbers of 4 bits are masked where they lie, and sums of the high ones, 16 times as large, are divided once in a block:
 //
 //	column, 32 bits:  h3 l3 h2 l2 h1 l1 h0 l0   & 0f0f0f0f ─▶ l3 l2 l1 l0     row:  x[k], k = 0 2 4 6, 1 3 5 7
 //	                                            & f0f0f0f0 ─▶ 16·(h3 h2 h1 h0)
 //
-// A block of a row is a record: its bytes in this order, its scale, and the sum of the bytes.
+// Eight numbers of 8 bits are two words in the same order. A block of a row is a record: its bytes in this order, its scale, and the sum of the bytes.
 
 // nbitsBytes emits the products of h rows of records with a panel:
 //
 //	out[row] += Σ over blocks: scale · (xscale · (Σ over k: x[k]·q[k] − zero · xsum))
-func (g *gen) nbitsBytes(h int) {
-	args := g.kernel("nbitsRows", fmt.Sprintf("Bytes%d", h))
-	t := &nbitsTile{gen: g, bits: 4, h: h, w: g.field(args, nbW)}
-	masks := [2]vec{g.splat(0x0f0f0f0f), g.splat(0xf0f0f0f0)}
+//
+// Zero points are bytes.
+func (g *gen) nbitsBytes(bits, h int) {
+	args := g.kernel("nbitsRows", fmt.Sprintf("Bytes%dx%d", bits, h))
+	t := &nbitsTile{gen: g, bits: bits, h: h, w: g.field(args, nbW)}
+	var masks []vec
+	if bits == 4 {
+		masks = []vec{g.splat(0x0f0f0f0f), g.splat(0xf0f0f0f0)}
+	}
 	x, scale, zero, blocks := g.field(args, nbX), g.field(args, nbScale), g.field(args, nbZero), g.field(args, nbBlocks)
 	t.rowsOf(x, g.field(args, nbLDX))
 	out := t.outOf(args)
 	g.loop("block", blocks, 1, func() {
-		t.sums = make([][][2]vec, len(masks))
+		t.sums = make([][][2]vec, 2)
 		for p := range t.sums {
 			for range h {
 				t.sums[p] = append(t.sums[p], [2]vec{g.zeroed(), g.zeroed()})
@@ -44,17 +49,15 @@ func (g *gen) nbitsBytes(h int) {
 	g.ret()
 }
 
-// byteBlock sums up n words of each column.
-func (t *nbitsTile) byteBlock(x, n gp, masks [2]vec) {
+// byteBlock sums up n times eight numbers of each column.
+func (t *nbitsTile) byteBlock(x, n gp, masks []vec) {
 	t.loop("words", n, 1, func() {
-		var q [2][2]vec // by part
-		for j := range 2 {
-			t.PREFETCHT0(at(t.w, nbAhead+j*t.bytes()))
-			q[0][j] = t.ld(at(t.w, j*t.bytes()))
-			q[1][j] = t.set(t.and, q[0][j], masks[1])
-			t.and(q[0][j], q[0][j], masks[0])
+		size := t.bits / 4 * 2 * t.bytes()
+		for j := 0; j < size; j += t.bytes() {
+			t.PREFETCHT0(at(t.w, nbAhead+j))
 		}
-		for p := range masks {
+		q := t.words(masks)
+		for p := range q {
 			for i, m := range t.x {
 				m.Disp += 4 * p
 				v := t.to(t.VPBROADCASTD, m)
@@ -62,23 +65,44 @@ func (t *nbitsTile) byteBlock(x, n gp, masks [2]vec) {
 				t.VPDPBUSD(v, q[p][1], t.sums[p][i][1])
 			}
 		}
-		t.advance(2*t.bytes(), t.w)
+		t.advance(size, t.w)
 		t.advance(2*4, x)
 	})
 }
 
+// words are those that go with the two words of a row.
+func (t *nbitsTile) words(masks []vec) (q [2][2]vec) {
+	for j := range 2 {
+		q[0][j] = t.ld(at(t.w, j*t.bytes()))
+		if t.bits == 8 {
+			q[1][j] = t.ld(at(t.w, (2+j)*t.bytes()))
+			continue
+		}
+		q[1][j] = t.set(t.and, q[0][j], masks[1])
+		t.and(q[0][j], q[0][j], masks[0])
+	}
+	return q
+}
+
 // scaled adds the sums of a block to those of the rows; the records' scales and sums are next.
 func (t *nbitsTile) scaled(scale, zero gp, out *nbitsOut) {
+	var z [2]vec
+	for j := range z {
+		z[j] = t.to(t.VPMOVZXBD, at(zero, j*t.isa.w))
+		t.VCVTDQ2PS(z[j], z[j])
+	}
 	for i, m := range t.x {
 		sum := m
 		sum.Disp += 4
 		xsum := t.to(t.VBROADCASTSS, sum)
 		for j := range 2 {
 			v := t.sums[0][i][j]
-			t.VPSRAD(operand.U8(4), t.sums[1][i][j], t.sums[1][i][j])
+			if t.bits == 4 {
+				t.VPSRAD(operand.U8(4), t.sums[1][i][j], t.sums[1][i][j])
+			}
 			t.addi(v, v, t.sums[1][i][j])
 			t.VCVTDQ2PS(v, v)
-			t.fnma(v, xsum, at(zero, j*t.bytes()))
+			t.fnma(v, xsum, z[j])
 			t.VMULPS_BCST(m, v, v)
 			out.add(i, j, v, at(scale, j*t.bytes()))
 		}

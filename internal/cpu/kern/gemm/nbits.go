@@ -42,6 +42,7 @@ type NBits struct {
 	panels        int
 	packed        *Packed
 	scales, zeros []float32 // [panel][block][Nr]; zeros of one block where all are equal
+	byteZeros     []byte    // in place of zeros, where rows are quantized
 	byBytes       bool      // the rows that it is multiplied with are quantized, see nbits_bytes.go
 	whole         bool      // zero points are whole numbers of so few bits that kernels of few rows take them
 }
@@ -80,7 +81,8 @@ func (b *NBits) Pack(ctx context.Context, src []byte) (*Packed, error) {
 		panel := dst[q*b.rows*nr:][:b.rows*nr]
 		for j := range min(nr, b.s.N-q*nr) {
 			for r, v := range src[(q*nr+j)*column:][:b.rows] {
-				panel[r/word*word*nr+j*word+r%word] = v
+				row, at := b.place(r)
+				panel[(row*nr+j)*word+at] = v
 			}
 		}
 	})
@@ -96,7 +98,7 @@ func bytesOf(p *Packed) []byte {
 // [n][block]. Zero points of one element are that of all blocks. The context carries the budget.
 func (b *NBits) With(ctx context.Context, p *Packed, scales, zeros []float32) (*NBits, error) {
 	n := b.s.N * b.Blocks()
-	if p == nil || p.Order != b.Layout() || len(scales) != n || len(zeros) != n && len(zeros) != 1 {
+	if p == nil || p.Order != b.Layout() || len(scales) != n || len(zeros) != n && len(zeros) != 1 || b.byBytes && !areBytes(zeros) {
 		return nil, &machine.SpecError{Kernel: "NBits", Field: "B, scales, zeros", Why: "missing, or of another size"}
 	}
 	if err := machine.AskPacked(ctx, 2*4*b.panels*b.t.Nr*b.Blocks()); err != nil {
@@ -107,10 +109,17 @@ func (b *NBits) With(ctx context.Context, p *Packed, scales, zeros []float32) (*
 	c.whole = !slices.ContainsFunc(zeros, func(z float32) bool { return z != float32(int16(z)) })
 	if len(zeros) == n {
 		c.zeros = b.byBlocks(zeros)
-		return &c, nil
+	} else {
+		c.zeros = make([]float32, b.t.Nr)
+		fill(c.zeros, zeros[0])
 	}
-	c.zeros = make([]float32, b.t.Nr)
-	fill(c.zeros, zeros[0])
+	if b.byBytes {
+		c.byteZeros = make([]byte, len(c.zeros))
+		for i, z := range c.zeros {
+			c.byteZeros[i] = byte(int(z))
+		}
+		c.zeros = nil
+	}
 	return &c, nil
 }
 
@@ -123,7 +132,7 @@ func (b *NBits) WholeBits() int {
 }
 
 // Bytes is the memory of scales and zero points.
-func (b *NBits) Bytes() int { return 4 * (len(b.scales) + len(b.zeros)) }
+func (b *NBits) Bytes() int { return 4*(len(b.scales)+len(b.zeros)) + len(b.byteZeros) }
 
 // byBlocks brings [n][block] into the order of panels.
 func (b *NBits) byBlocks(x []float32) []float32 {
@@ -143,7 +152,7 @@ func (b *NBits) numbersOf(q int) []byte { return bytesOf(b.packed)[q*b.rows*b.t.
 
 // zeroStep is the distance between the zero points of two blocks.
 func (b *NBits) zeroStep() int {
-	if len(b.zeros) > b.t.Nr {
+	if len(b.zeros)+len(b.byteZeros) > b.t.Nr {
 		return b.t.Nr
 	}
 	return 0

@@ -1,11 +1,13 @@
 package gemm
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
 
-// Products of rows that are quantized to bytes with columns of 4 bits, which accuracy_level 4 of MatMulNBits permits. A block of
+// Products of rows that are quantized to bytes with columns of 4 or 8 bits, which accuracy_level 4 of MatMulNBits permits. A block of
 // a row has the scale of its largest magnitude, as in ONNX Runtime:
 //
 //	s = max |a| / 127,  x[k] = round(a[k] / s)     C[m][n] = bias[n] + Σ over blocks: scale · s · Σ over k: x[k]·(q[k][n] − zero)
@@ -25,14 +27,33 @@ const bytesTileRows = 64
 // bytesRows is how many rows a kernel takes, if not one: rows of a tile are rounded up to that, and what is there is not read.
 const bytesRows = 4
 
-// bytesMost is the largest block, whose sums float32 has: 15·127·8192 < 2²⁴.
-const bytesMost = 8192
+// bytesMost4 and bytesMost8 are the largest blocks of so many bits, whose sums float32 has: 15·127·8192 and 255·127·512 < 2²⁴.
+const bytesMost4, bytesMost8 = 8192, 512
 
-// ByBytes has the columns, which are not packed yet, laid out for rows that are quantized, where there are kernels for that.
-func (b *NBits) ByBytes() {
-	if b.byBytes = b.t.NBitsQuantize != nil && b.s.Bits == 4 && b.s.Block <= bytesMost; b.byBytes {
-		b.rows = b.Blocks() * b.s.Block / 2
+// ByBytes has the columns, which are not packed yet, laid out for rows that are quantized, where there are kernels for that, and for
+// their zero points, which are bytes then.
+func (b *NBits) ByBytes(zeros []float32) {
+	fits := b.s.Bits == 4 && b.s.Block <= bytesMost4 || b.s.Bits == 8 && b.s.Block <= bytesMost8
+	if b.byBytes = b.t.NBitsQuantize != nil && fits && areBytes(zeros); b.byBytes {
+		b.rows = b.Blocks() * b.s.Block / b.per
 	}
+}
+
+// areBytes reports zero points that are whole numbers of 8 bits.
+func areBytes(zeros []float32) bool {
+	return !slices.ContainsFunc(zeros, func(z float32) bool { return z != float32(uint8(int(z))) })
+}
+
+// place is where byte r of a column lies: the row of words of a panel, and the byte of the word. Of eight numbers those of even k come
+// first, as in records.
+func (b *NBits) place(r int) (row, at int) {
+	switch {
+	case !b.byBytes:
+		return r, 0
+	case b.s.Bits == 8:
+		return r/8*2 + r%2, r % 8 / 2
+	}
+	return r / 4, r % 4
 }
 
 // BytesBlock is what [GemmSpec.BytesBlock] wants to know.
@@ -82,6 +103,6 @@ func (b *NBits) addBytes(args *simd.NBitsArgs, rows int) int {
 	if rows > 1 {
 		rows = bytesRows
 	}
-	b.t.NBitsBytes(rows, args)
+	b.t.NBitsBytes(b.s.Bits, rows, args)
 	return rows
 }

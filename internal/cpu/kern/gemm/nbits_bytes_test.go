@@ -18,7 +18,7 @@ import (
 func byBytesOf(tb testing.TB, rng *rand.Rand, s NBitsSpec, zeros []float32) (*NBits, []float64) {
 	b, err := NewNBits(s)
 	require.NoError(tb, err)
-	if b.ByBytes(); b.BytesBlock() == 0 {
+	if b.ByBytes(zeros); b.BytesBlock() == 0 {
 		return nil, nil
 	}
 	return nbitsFrom(tb, rng, b, zeros)
@@ -27,10 +27,10 @@ func byBytesOf(tb testing.TB, rng *rand.Rand, s NBitsSpec, zeros []float32) (*NB
 // TestNBitsBytesWithinBound compares products of quantized rows with the formula in float64: with that of the rows quantized in Go, where
 // there are the roundings of sums, and with that of the rows, where there is half a step of each number.
 func TestNBitsBytesWithinBound(t *testing.T) {
-	for _, bits := range []int{4} {
+	for _, bits := range []int{4, 8} {
 		for _, s := range []struct{ k, block int }{{64, 16}, {96, 32}, {300, 32}, {512, 128}, {20, 64}, {257, 32}, {1030, 512}} {
 			for _, m := range []int{1, 2, 3, 4, 7, 8, 17, 70} {
-				for _, kind := range []string{"one", "whole", "fractions"} {
+				for _, kind := range []string{"one", "bytes"} {
 					t.Run(fmt.Sprintf("%d bits, %d×%d by %d, zeros %s", bits, m, s.k, s.block, kind), func(t *testing.T) {
 						kerntest.EachLevel(t, func(t *testing.T) { bytesWithinBound(t, m, NBitsSpec{71, s.k, bits, s.block}, kind) })
 					})
@@ -114,10 +114,10 @@ func TestNBitsBytesNotFinite(t *testing.T) {
 		{"the smallest", []float32{math.SmallestNonzeroFloat32}, 0},
 		{"zeros", []float32{0}, 0},
 	}
-	for _, bits := range []int{4} {
+	for _, bits := range []int{4, 8} {
 		b, err := NewNBits(NBitsSpec{N: 1, K: 64, Bits: bits, Block: 32})
 		require.NoError(t, err)
-		if b.ByBytes(); b.BytesBlock() == 0 {
+		if b.ByBytes([]float32{0}); b.BytesBlock() == 0 {
 			t.Skip("no kernels at this level")
 		}
 		ones := make([]byte, 64*bits/8)
@@ -149,10 +149,14 @@ func TestNBitsBytesRefuses(t *testing.T) {
 	if b, _ := byBytesOf(t, rng, NBitsSpec{4, 32, 4, 32}, []float32{8}); b != nil {
 		require.ErrorAs(t, g.Run(GemmArgs{A: make([]float32, 64), C: make([]float32, 8), NBitsB: b}, make([]byte, g.Workspace(1)), 1), &spec)
 	}
-	for _, s := range []NBitsSpec{{4, 32, 2, 16}, {4, 32, 8, 16}, {4, 2048, 4, 16384}} {
-		b, err := NewNBits(s)
+	for _, c := range []struct {
+		s    NBitsSpec
+		zero float32
+	}{{NBitsSpec{4, 32, 2, 16}, 2}, {NBitsSpec{4, 2048, 4, 16384}, 8}, {NBitsSpec{4, 2048, 8, 1024}, 128},
+		{NBitsSpec{4, 32, 4, 16}, 256}, {NBitsSpec{4, 32, 4, 16}, -1}, {NBitsSpec{4, 32, 4, 16}, 7.5}, {NBitsSpec{4, 32, 4, 16}, float32(math.NaN())}} {
+		b, err := NewNBits(c.s)
 		require.NoError(t, err)
-		b.ByBytes()
-		assert.Zero(t, b.BytesBlock(), "%+v", s)
+		b.ByBytes([]float32{c.zero})
+		assert.Zero(t, b.BytesBlock(), "%+v", c)
 	}
 }

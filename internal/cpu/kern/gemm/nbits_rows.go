@@ -66,13 +66,14 @@ func (b *NBits) addProducts(tile, a []float32, ld, q, rows int) int {
 	perBlock := b.s.Block / b.per
 	block, numbers := q*b.Blocks(), b.numbersOf(q)
 	args := simd.NBitsArgs{
-		X: machine.Ptr(a, 0), W: machine.Ptr(numbers, 0), Scale: machine.Ptr(b.scales, block*nr), Zero: machine.Ptr(b.zeros, block*b.zeroStep()),
+		X: machine.Ptr(a, 0), W: machine.Ptr(numbers, 0), Scale: machine.Ptr(b.scales, block*nr),
 		Out: machine.Ptr(tile, 0), LDX: ld, LDOut: 4 * nr, ZeroStep: 4 * b.zeroStep(), Rows: perBlock, Blocks: whole,
 	}
 	if b.byBytes {
-		args.Rows, args.Blocks = perBlock/4, b.Blocks()
+		args.Zero, args.ZeroStep, args.Rows, args.Blocks = machine.Ptr(b.byteZeros, block*b.zeroStep()), b.zeroStep(), b.s.Block/8, b.Blocks()
 		return b.addBytes(&args, all)
 	}
+	args.Zero = machine.Ptr(b.zeros, block*b.zeroStep())
 	b.t.NBitsProduct(b.s.Bits, rows, &args)
 	if left := b.rows - whole*perBlock; left > 0 {
 		args.X, args.W = machine.Ptr(a, whole*b.s.Block), machine.Ptr(numbers, whole*perBlock*nr)

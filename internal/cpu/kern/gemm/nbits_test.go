@@ -79,12 +79,17 @@ func nbitsWithinBound(t *testing.T, m int, s NBitsSpec, kind string) {
 	}
 }
 
-// zerosOf are zero points: one of all, whole numbers or any.
+// zerosOf are zero points: one of all, bytes, whole numbers or any.
 func zerosOf(rng *rand.Rand, kind string, n int) []float32 {
 	if kind == "one" {
 		return []float32{8}
 	}
 	zeros := kerntest.Noise(rng, n, 0)
+	if kind == "bytes" {
+		for i := range zeros {
+			zeros[i] = float32(rng.IntN(256))
+		}
+	}
 	if kind == "whole" {
 		for i := range zeros {
 			zeros[i] = float32(rng.IntN(300) - 20)

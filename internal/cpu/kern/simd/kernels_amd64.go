@@ -92,9 +92,10 @@ func (t *Table) NBitsProduct(bits, rows int, a *NBitsArgs) {
 	nbitsRowsAVX2(p, i)
 }
 
-// NBitsBytes adds the products of 1 or 4 rows of bytes with a panel of columns of 4 bits, words of 32 bits; a.Rows is how many of a block.
-func (t *Table) NBitsBytes(rows int, a *NBitsArgs) {
-	nbitsRowsAVX512((*byte)(unsafe.Pointer(a)), 5+rows/4)
+// NBitsBytes adds the products of 1 or 4 rows of bytes with a panel of columns of 4 or 8 bits, in words of 32 bits, whose zero points are
+// bytes; a.Rows is how many eights of numbers a block has.
+func (t *Table) NBitsBytes(bits, rows int, a *NBitsArgs) {
+	nbitsRowsAVX512((*byte)(unsafe.Pointer(a)), 5+bits/8*2+rows/4)
 }
 
 // Rows calls a function of rows.
