@@ -4,6 +4,7 @@ import (
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -59,8 +60,8 @@ func (p *prep) nbits(s gemm.NBitsSpec) (*gemm.NBits, error) {
 		return nil, err
 	}
 	zeros, err := p.nbitZeros(s, b.Blocks())
-	if zeros == nil || err != nil {
-		return nil, err
+	if zeros == nil || err != nil || !(max(vec.MaxOf(scales), -vec.MinOf(scales), vec.MaxOf(zeros), -vec.MinOf(zeros)) <= 1e30) {
+		return nil, err // kernels scale sums: an infinite scale would give ±Inf for (q-zero)·Inf, which is NaN
 	}
 	if ops.Int(p.node, "accuracy_level") == 4 && !p.options.Strict {
 		b.ByBytes(zeros)
