@@ -28,6 +28,10 @@ import (
 // The blocked form multiplies the transformed tiles of Winograd's algorithm, whose weights are
 // read once in a run, from far away: it fetches them ahead.
 //
+// A call adds up its products in chains of so many blocks (or channels) of input: what it has summed goes
+// to the output, and the next chain adds that to its own sum as it would a residual. The error of a sum
+// grows with the length of its chain.
+//
 // The "plain" form reads an image that is not blocked, one channel at a time.
 
 // Fields of the argument block, in bytes; package simd declares the same order.
@@ -36,6 +40,8 @@ const (
 	dcIC, dcKH, dcKW                 = 40, 48, 56
 	dcPlane, dcRow, dcTap, dcPixel   = 64, 72, 80, 88
 	dcOutBlock, dcFlags, dcLo, dcHi  = 96, 104, 112, 116
+	dcChain                          = 120
+	dcLeft, dcNow, dcSum             = 128, 136, 144 // what a kernel keeps: blocks left, flags and residual of the chain
 	dcFlagBias, dcFlagRes, dcFlagCut = 1, 2, 4
 
 	directAhead = 8192 // bytes that weights are fetched ahead
@@ -82,6 +88,12 @@ type direct struct {
 func (g *gen) direct(name string, t, blocks int) {
 	args := g.kernel(name, fmt.Sprintf("%dx%d", t, blocks))
 	d := &direct{gen: g, t: t, blocks: blocks, plain: name == "plain", args: args}
+	d.keep(dcLeft, d.field(d.args, dcIC))
+	d.keep(dcNow, d.field(d.args, dcFlags))
+	d.keep(dcSum, d.field(d.args, dcRes))
+	d.s, d.w = d.field(d.args, dcPixel), d.field(d.args, dcW)
+	plane := d.field(d.args, dcIn)
+	d.Label("chain")
 	d.acc = make([][]vec, t)
 	for i := range d.acc {
 		d.acc[i] = make([]vec, blocks)
@@ -89,9 +101,7 @@ func (g *gen) direct(name string, t, blocks int) {
 			d.acc[i][j] = g.zeroed()
 		}
 	}
-	d.s, d.w = d.field(d.args, dcPixel), d.field(d.args, dcW)
-	plane := d.field(d.args, dcIn)
-	ic := d.field(d.args, dcIC)
+	ic := d.chain()
 	d.count("ic", ic, func() {
 		row := g.GP64()
 		g.MOVQ(plane, row)
@@ -109,6 +119,29 @@ func (g *gen) direct(name string, t, blocks int) {
 		g.ADDQ(at(d.args, dcPlane), plane)
 	})
 	d.finish()
+	d.CMPQ(at(d.args, dcLeft), operand.U8(0))
+	d.JE(operand.LabelRef("done"))
+	flags := d.field(d.args, dcFlags)
+	d.ANDQ(operand.U8(dcFlagCut), flags)
+	d.ORQ(operand.U8(dcFlagRes), flags)
+	d.keep(dcNow, flags)
+	d.keep(dcSum, d.field(d.args, dcOut))
+	d.JMP(operand.LabelRef("chain"))
+	d.Label("done")
+	d.ret()
+}
+
+// keep writes a field of what the kernel keeps in its arguments.
+func (d *direct) keep(field int, r gp) { d.MOVQ(r, at(d.args, field)) }
+
+// chain returns how many blocks of input the next chain adds up, and counts them.
+func (d *direct) chain() gp {
+	n, left, most := d.field(d.args, dcChain), d.field(d.args, dcLeft), d.GP64()
+	d.LEAQ(at(n, -1), most) // of 0, the largest number
+	d.CMPQ(most, left)
+	d.CMOVQCC(left, n)
+	d.SUBQ(n, at(d.args, dcLeft))
+	return n
 }
 
 // count runs body n times, n at least one.
@@ -171,7 +204,7 @@ func (d *direct) multiply(acc, w []vec, m operand.Mem) {
 
 // finish runs the epilogue and stores the pixels, which lie side by side.
 func (d *direct) finish() {
-	flags := d.field(d.args, dcFlags)
+	flags := d.field(d.args, dcNow)
 	out, step := d.field(d.args, dcOut), d.field(d.args, dcOutBlock)
 	d.when(flags, dcFlagBias, "bias", func() {
 		p := d.field(d.args, dcBias)
@@ -183,7 +216,7 @@ func (d *direct) finish() {
 		}
 	})
 	d.when(flags, dcFlagRes, "res", func() {
-		p := d.field(d.args, dcRes)
+		p := d.field(d.args, dcSum)
 		for j := range d.blocks {
 			for i := range d.acc {
 				d.add(d.acc[i][j], d.acc[i][j], at(p, i*d.bytes()))
@@ -193,6 +226,8 @@ func (d *direct) finish() {
 			}
 		}
 	})
+	d.CMPQ(at(d.args, dcLeft), operand.U8(0))
+	d.JNE(operand.LabelRef("no_cut"))
 	d.when(flags, dcFlagCut, "cut", func() {
 		lo, hi := d.to(d.VBROADCASTSS, at(d.args, dcLo)), d.to(d.VBROADCASTSS, at(d.args, dcHi))
 		for _, v := range slices.Concat(d.acc...) {
@@ -207,5 +242,4 @@ func (d *direct) finish() {
 			d.ADDQ(step, out)
 		}
 	}
-	d.ret()
 }

@@ -5,17 +5,17 @@ import "github.com/mmcloughlin/avo/operand"
 // Winograd transforms of one tile of one block of channels; every element is a
 // vector of channels. Polynomial interpolation (Toom, Cook) at the points
 //
-//	F(2,3): 0, ±1, ∞            4×4 inputs make 2×2 outputs
-//	F(4,3): 0, ±3/4, ±3/2, ∞    6×6 inputs make 4×4 outputs
+//	F(2,3): 0, ±1, ∞              4×4 inputs make 2×2 outputs
+//	F(4,3): 0, ±11/16, ±25/16, ∞  6×6 inputs make 4×4 outputs
 //
-// The usual points of F(4,3), ±1 and ±2, lose twice as much precision; with
-// these every constant is exact in binary, too. Rows of a pair ±p share their
+// The usual points of F(4,3), ±1 and ±2, lose twice as much precision, and ±3/4 and ±3/2
+// a twelfth more; with these every constant is exact in binary, too. Rows of a pair ±p share their
 // even and odd parts.
 //
 // A transform runs along the columns into tmp, then along the rows.
 
 const (
-	winoA, winoB = 0.75, 1.5
+	winoA, winoB = 11.0 / 16, 25.0 / 16
 	winoA2       = winoA * winoA
 	winoB2       = winoB * winoB
 )

@@ -52,15 +52,16 @@ type hardCase struct {
 // bound is the stated error bound of an algorithm for output i.
 func (h *hardCase) bound(algo ConvAlgorithm, i int) float64 {
 	const u = 1.0 / (1 << 24)
+	chained := min(h.geo.icg, 32) + h.geo.icg/32
 	switch algo {
 	case ConvWinograd2:
-		return float64(h.geo.icg+12) * u * 64 * h.peaks[i]
+		return float64(chained+12) * u * 64 * h.peaks[i]
 	case ConvWinograd4:
-		return float64(h.geo.icg+20) * u * 751 * h.peaks[i]
+		return float64(chained+20) * u * 598 * h.peaks[i]
 	}
 	terms := h.geo.icg * h.geo.taps
 	if algo == ConvDirect {
-		return float64(min(terms, 256+16*h.geo.taps)+terms/256+3) * u * h.sums[i]
+		return float64(min(terms, 128+16*h.geo.taps)+terms/128+3) * u * h.sums[i]
 	}
 	return float64(terms+2) * u * h.sums[i]
 }

@@ -16,16 +16,16 @@ import (
 //
 //	for pairs of output blocks          weights of a pair stay in the L2 cache
 //	  for output rows
-//	    for pieces of a row             a call for each chain of products
+//	    for pieces of a row             products in chains
 //
 // The input is first copied with its padding written out (unless it has none),
 // so no kernel ever tests for borders. A pointwise convolution takes the whole
 // image for one row. Images may be blocked or plain. Into a plain result, a task computes
 // a few rows of a pair of output blocks into the cache and brings them into that layout.
 
-// directChain is about how many products are added up one after the other. The error of a sum grows with the length of its chain; what a
-// call takes beside its products is little against so many.
-const directChain = 256
+// directChain is about how many products are added up one after the other. The error of a sum grows with the length of its chain, and what
+// a kernel takes to add one to those before is little against so many products.
+const directChain = 128
 
 // directWork is the largest task, in multiply-adds.
 const directWork = 4 << 20
@@ -38,7 +38,7 @@ type directConv struct {
 	step      [2]int     // input rows and pixels from one output to the next
 	rows      int        // output rows
 	cuts      gemm.Split // pieces of a row
-	chains    gemm.Split // planes whose products are added up one after the other
+	chain     int        // planes whose products are added up one after the other
 	perTask   int        // rows of a task (pieces, if flat)
 	rowTasks  int        // tasks of a pair of blocks
 	rowsFirst bool       // neighbouring tasks share rows rather than weights
@@ -65,7 +65,7 @@ func newDirectConv(g *geometry) *directConv {
 		d.flat, d.rows, d.rowLen = true, 1, g.outN
 	}
 	d.cuts = gemm.NewSplit(d.rowLen, d.t.Mr)
-	d.chains = gemm.NewSplit(d.perGroup, machine.CeilDiv(directChain, d.width*d.taps))
+	d.chain = gemm.NewSplit(d.perGroup, machine.CeilDiv(directChain, d.width*d.taps)).Largest()
 	d.cut()
 	return d
 }
@@ -194,10 +194,12 @@ func (d *directConv) args(weights *gemm.PackedView, k *directTask) simd.DirectAr
 		W: unsafe.Pointer(weights.At((k.group*d.pairs() + k.pair) * d.pairLen())), Ic: d.perGroup, Kh: s.Kernel[1], Kw: s.Kernel[2],
 		Plane: 4 * d.pad.size(), Row: 4 * d.width * d.pad.pCols * s.Dilation[1],
 		Tap: 4 * d.width * s.Dilation[2], Pixel: 4 * d.width * d.step[1],
-		Lo: c.lo, Hi: c.hi,
+		Lo: c.lo, Hi: c.hi, Chain: d.chain,
 	}
-	if c.taps == 1 { // planes are the taps of one row: the innermost loop of the kernel
-		a.Ic, a.Kw, a.Tap = 1, a.Ic, a.Plane
+	if c.taps == 1 { // the planes of a chain are the taps of one row: the innermost loop of the kernel
+		full := d.perGroup / d.chain
+		a.Ic, a.Kw, a.Chain = max(1, full), min(d.perGroup, d.chain), 1
+		a.Tap, a.Plane = a.Plane, d.chain*a.Plane
 	}
 	return a
 }
@@ -233,29 +235,21 @@ func (d *directConv) compute(r *convRun, a *simd.DirectArgs, k *directTask, tile
 	}
 }
 
-// sum computes n pixels of some blocks, chain by chain: each adds its sum to that of those before.
+// sum computes n pixels of some blocks. Chains of planes that are the taps of a row are as long as each other,
+// and what is left is added to their sum by a call of its own.
 func (d *directConv) sum(n, blocks int, a *simd.DirectArgs) {
-	if d.chains.P == 1 {
+	full, rest := d.perGroup/d.chain, d.perGroup%d.chain
+	if d.taps > 1 || full == 0 || rest == 0 {
 		d.t.Direct(n, blocks, !d.s.InBlocked, a)
 		return
 	}
 	c := *a
-	for i := range d.chains.P {
-		first, planes := d.chains.Part(i)
-		c.In, c.W = unsafe.Add(a.In, first*a.Plane), unsafe.Add(a.W, 4*first*d.width*d.taps*blocks*d.b)
-		if d.taps == 1 {
-			c.Kw = planes
-		} else {
-			c.Ic = planes
-		}
-		if c.Flags = a.Flags; i > 0 {
-			c.Flags, c.Res = simd.DirectRes|a.Flags&simd.DirectCut, a.Out
-		}
-		if i < d.chains.P-1 {
-			c.Flags &^= simd.DirectCut
-		}
-		d.t.Direct(n, blocks, !d.s.InBlocked, &c)
-	}
+	c.Flags &^= simd.DirectCut
+	d.t.Direct(n, blocks, !d.s.InBlocked, &c)
+	c.In, c.W = unsafe.Add(a.In, full*a.Plane), unsafe.Add(a.W, 4*full*d.chain*d.width*blocks*d.b)
+	c.Ic, c.Kw, c.Res = 1, rest, a.Out
+	c.Flags = simd.DirectRes | a.Flags&simd.DirectCut
+	d.t.Direct(n, blocks, !d.s.InBlocked, &c)
 }
 
 // pixels is the most pixels of a task.

@@ -26,15 +26,15 @@
 //
 //	patches, depthwise            (C·T+2)·u·Σ|x·w|
 //	columns                       (C+T+3)·u·Σ|x·w|
-//	direct, phases                (min(C·T, 256+16·T) + C·T/256 + 3)·u·Σ|x·w|
-//	Winograd F(2,3)               (C+12)·u·64·Σ_c max|x_c|·max|w_c|
-//	Winograd F(4,3)               (C+20)·u·751·Σ_c max|x_c|·max|w_c|
+//	direct, phases                (min(C·T, 128+16·T) + C·T/128 + 3)·u·Σ|x·w|
+//	Winograd F(2,3)               (min(C,32)+C/32+12)·u·64·Σ_c max|x_c|·max|w_c|
+//	Winograd F(4,3)               (min(C,32)+C/32+20)·u·598·Σ_c max|x_c|·max|w_c|
 //	average pooling               (T+2)·u·Σ|x| by the count that divides the sum
 //
 // A volume whose planes are images has C times the depth of the kernel channels.
-// Direct convolutions add up chains of some 256 products, and then the sums of the chains.
+// Direct convolutions add up chains of some 128 products, and then the sums of the chains; Winograd convolutions add up 32 channels.
 // max|x_c| is over the inputs of channel c in the tile of the output, max|w_c| over the taps. 64
-// and 751 are (Σᵢ|Aᵢ|·‖Bᵢ‖₁·‖Gᵢ‖₁)² of the transforms (Barabasz et al., "Error Analysis and
+// and 598 are (Σᵢ|Aᵢ|·‖Bᵢ‖₁·‖Gᵢ‖₁)² of the transforms (Barabasz et al., "Error Analysis and
 // Improving the Accuracy of Winograd Convolution", 2020); typical errors are two orders smaller.
 // Inputs that would make the bound meaningless are outliers, see winograd_outliers.go.
 // NaN and infinite inputs reach the outputs whose windows contain them and no others.

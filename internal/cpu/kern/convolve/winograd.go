@@ -23,7 +23,7 @@ import (
 // F(2,3) takes 16 instead of 36 multiplications for four outputs, F(4,3) 36
 // instead of 144 for sixteen. Rounding errors grow: F(2,3) is about as exact as the
 // direct sum, F(4,3) loses a few bits (winograd.go of the generator explains the choice
-// of the points).
+// of the points). Most of them come from the sums over channels, which are added up in short chains.
 //
 // The tiles of an image are cut into chunks whose U and M fit the L2 cache. Each is a task,
 // and there are as many for each thread, unless they were too small then or the weights, which
@@ -50,11 +50,13 @@ type winograd struct {
 	patchFloats int       // size of a patch of inputs, outputs or residuals
 	filter      []float64 // see simd.WinoFilterRows
 	direct      outlierSearch
+	chain       int
 }
 
 const (
 	winoChunkFloats = 160 << 10 // U and M of a chunk
 	winoMinTiles    = 42        // of a chunk for one thread
+	winoChain       = 32        // products that are added up one after the other
 	winoLeastTiles  = 8         // of a chunk that is smaller for the threads to have as many
 )
 
@@ -95,6 +97,7 @@ func newWinograd(geo *geometry, m int) *winograd {
 	w.tiles = w.across * machine.CeilDiv(g.out[1], w.m)
 	w.patchFloats = w.n * w.n * g.b
 	w.direct = newOutlierSearch(w)
+	w.chain = machine.CeilDiv(winoChain, w.b)
 	return w
 }
 
@@ -447,7 +450,7 @@ func (t *winoTile) multiply(pos, pair int) {
 	unit := t.r.w.Unit
 	a := simd.DirectArgs{
 		W: machine.Ptr(t.r.w.Data, p.weightAt(pos, pair, unit)), Ic: p.inBlocks, Kh: 1, Kw: 1,
-		Plane: 4 * g * p.b, Pixel: 4 * p.b, OutBlock: 4 * g * p.b,
+		Plane: 4 * g * p.b, Pixel: 4 * p.b, OutBlock: 4 * g * p.b, Chain: p.chain,
 	}
 	pieces := gemm.NewSplit(t.count, p.t.Mr)
 	for q := range pieces.P {

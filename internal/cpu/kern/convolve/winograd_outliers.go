@@ -37,7 +37,7 @@ import (
 const (
 	outlierFloor   = 1 << 14 // magnitudes up to it are no outliers
 	outlierFactor  = 1 << 10 // times the median magnitude
-	outlierCeiling = 1 << 84 // largest input; times the largest weight and 751·C it must not overflow
+	outlierCeiling = 1 << 84 // largest input; times the largest weight and 598·C it must not overflow
 	weightCeiling  = 1 << 20 // largest weight
 	segmentFloats  = 512     // least length of a segment that is not a whole image
 	weightNoise    = 1.0 / (1 << 20)

@@ -181,7 +181,7 @@ func WinoPoints(m int) []float64 {
 	if m == 2 {
 		return []float64{0, 1, -1}
 	}
-	return []float64{0, 0.75, -0.75, 1.5, -1.5}
+	return []float64{0, 11.0 / 16, -11.0 / 16, 25.0 / 16, -25.0 / 16}
 }
 
 // WinoFilterRows are what WinoFilter takes of the filter transform G of F(m,3): one number of

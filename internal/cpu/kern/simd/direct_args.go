@@ -28,6 +28,10 @@ type DirectArgs struct {
 	OutBlock               int // distance between blocks of the output, in bytes
 	Flags                  int
 	Lo, Hi                 float32
+	Chain                  int // blocks (or channels) of input whose products are added up one after the other; 0: all
+
+	left, flags int // what kernels keep while they run
+	sum         uintptr
 }
 
 // Flags of a direct kernel.
@@ -39,21 +43,39 @@ const (
 
 // directGeneric is the direct kernel in plain Go.
 func directGeneric(t, blocks int, plain bool, a *DirectArgs) {
-	n := genericBlock
-	if plain {
-		n = 1
+	c, chain := *a, a.Chain
+	if chain == 0 {
+		chain = a.Ic
 	}
+	width := genericBlock
+	if plain {
+		width = 1
+	}
+	for first := 0; first < a.Ic; first += chain {
+		c.Ic = min(chain, a.Ic-first)
+		c.In, c.W = unsafe.Add(a.In, first*a.Plane), unsafe.Add(a.W, 4*genericBlock*first*a.Kh*a.Kw*width*blocks)
+		if c.Flags = a.Flags; first > 0 {
+			c.Flags, c.Res = DirectRes|a.Flags&DirectCut, a.Out
+		}
+		if first+c.Ic < a.Ic {
+			c.Flags &^= DirectCut
+		}
+		chainGeneric(t, blocks, width, &c)
+	}
+}
+
+// chainGeneric computes one chain; blocks of input have so many channels.
+func chainGeneric(t, blocks, width int, a *DirectArgs) {
 	for i := range t {
 		for j := range blocks {
 			var s [genericBlock]float32
-			w := a.W
 			k := 0
 			for ic := range a.Ic {
 				for kh := range a.Kh {
 					for kw := range a.Kw {
-						x := unsafe.Slice((*float32)(unsafe.Add(a.In, ic*a.Plane+kh*a.Row+kw*a.Tap+i*a.Pixel)), n)
+						x := unsafe.Slice((*float32)(unsafe.Add(a.In, ic*a.Plane+kh*a.Row+kw*a.Tap+i*a.Pixel)), width)
 						for _, v := range x {
-							wv := (*[genericBlock]float32)(unsafe.Add(w, 4*genericBlock*(k*blocks+j)))
+							wv := (*[genericBlock]float32)(unsafe.Add(a.W, 4*genericBlock*(k*blocks+j)))
 							for l := range s {
 								s[l] += v * wv[l]
 							}
