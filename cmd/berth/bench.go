@@ -75,7 +75,7 @@ func (a *app) benchCmd() *cobra.Command {
 			"can reach; cuda-sim runs once and counts instead, with the least times that the limits of two GPUs allow.\n"+
 			"--compare ort runs the same in ONNX Runtime in a Python process (--python) and needs numpy and onnxruntime there;\n"+
 			"ratios are berth's by the other's, and nodes that compute the same are in one row. README.md lists the fields of --json.\n"+
-			"--errors runs the model once in float64 on reference kernels, a second for 10⁹ operations, and lists how far each output is\n"+
+			"--errors runs the model once in float64 on reference kernels, a second for 4·10⁹ operations, and lists how far each output is\n"+
 			"from that in berth and there: the largest difference and the root of the mean square, by the output's largest magnitude.\n"+
 			"--tape-machine also makes the model one of Gorgonia's expression graphs and times passes in Gorgonia's\n"+
 			"tapeMachine and in the planned machine, each alone; live is what a machine keeps reachable on the heap\n"+

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	_ "github.com/berth-onnx/berth/cmd/berth/internal/trim"
+	_ "github.com/berth-onnx/berth/internal/ops/wide" // results are compared with those of models in float64
 	"github.com/berth-onnx/berth/internal/sysmem"
 	_ "github.com/berth-onnx/berth/ops/all" // the command knows every operator
 )

@@ -196,7 +196,7 @@ func (v *verification) amongTies(ctx context.Context, in map[string]ndarray.Valu
 	if err = w.hold(ctx, runs.in, runs.got, runs.want); err == nil {
 		err = w.judge(ctx)
 	}
-	if err != nil || !res.Verified {
+	if v.tied = !res.Verified; err != nil || v.tied {
 		if alone := t.plan.Missing(); len(alone) > 0 {
 			v.a.note("berth: the result has no counterpart of %s, so that its own selection was compared", someOf(alone))
 		}
