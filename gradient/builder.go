@@ -182,7 +182,7 @@ func (g *builder) with(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value
 }
 
 // hasKernels reports that nodes of package backward may be made, and that backends have kernels of theirs for the type of x.
-func (g *builder) hasKernels(x *ssa.Value) bool { return g.last && kit.IsInFloat32(x.Type.DType) }
+func (g *builder) hasKernels(x *ssa.Value) bool { return g.last && x.Type.DType.InFloat32() }
 
 // private adds a node of package backward.
 func (g *builder) private(op string, w *windowAttrs, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {

@@ -116,6 +116,15 @@ func (d DType) IsFloat() bool {
 	return false
 }
 
+// IsHalf reports a float type of 16 bits.
+func (d DType) IsHalf() bool { return d == Float16 || d == BFloat16 }
+
+// InFloat32 reports the float types that kernels compute in float32: that, and the half types.
+func (d DType) InFloat32() bool { return d == Float32 || d.IsHalf() }
+
+// IsByte reports an integer type of 8 bits.
+func (d DType) IsByte() bool { return d == Int8 || d == Uint8 }
+
 // MaxFinite is the largest number of a float type of 16 bits or more; 0 for others.
 func (d DType) MaxFinite() float64 {
 	switch d {

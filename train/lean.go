@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-onnx/berth/internal/fuse"
 	"github.com/berth-onnx/berth/internal/ops/backward"
-	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )

@@ -70,7 +70,7 @@ func unitOf(dt ndarray.DType) float64 {
 func leastPrecise(g *ssa.Graph) (p precision) {
 	g.Walk(func(b *ssa.Graph) {
 		for _, v := range b.Values() {
-			if !isHalf(v.Type.DType) {
+			if !v.Type.DType.IsHalf() {
 				continue
 			}
 			p.unit = max(p.unit, unitOf(v.Type.DType))
@@ -442,7 +442,7 @@ func (w widening) model(m *berth.Model) *berth.Model {
 
 // widens reports a type that is replaced.
 func (w widening) widens(dt ndarray.DType) bool {
-	return isHalf(dt) || w.to == ndarray.Float64 && dt == ndarray.Float32
+	return dt.IsHalf() || w.to == ndarray.Float64 && dt == ndarray.Float32
 }
 
 func outputNames(m *berth.Model) (names []string) {
@@ -451,8 +451,6 @@ func outputNames(m *berth.Model) (names []string) {
 	}
 	return names
 }
-
-func isHalf(dt ndarray.DType) bool { return dt == ndarray.Float16 || dt == ndarray.BFloat16 }
 
 func (w widening) typ(t ssa.Type) ssa.Type {
 	if w.widens(t.DType) {

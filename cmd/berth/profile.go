@@ -118,7 +118,7 @@ func (p *profiler) add(step berth.Step, took int64) {
 	if n == nil {
 		c, e := step.Choice(), step.Element()
 		n = &nodeRow{Op: step.Op(), Algorithm: c.Algorithm, Reason: c.Reason, Layout: step.Layout(), Threads: step.Threads(),
-			ofBytes:  e == ndarray.Int8 || e == ndarray.Uint8 || strings.HasPrefix(step.Op(), "DynamicQuantize"), // by their ranges, in the run
+			ofBytes:  e.IsByte() || strings.HasPrefix(step.Op(), "DynamicQuantize"), // by their ranges, in the run
 			operands: step.Operands(), results: step.Results()}
 		p.nodes[name] = n
 	}

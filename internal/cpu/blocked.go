@@ -42,7 +42,7 @@ func (p *prep) seePlain() bool {
 			if !o.present || !o.value.Type.IsBlocked() {
 				continue
 			}
-			if isByte(o.dt) {
+			if o.dt.IsByte() {
 				if o.value.Type.Block() != o.value.Type.Channels || o.value.Type.Channels%4 != 0 || !convolve.HasPixels() {
 					return false
 				}
@@ -76,7 +76,7 @@ type layoutChange struct {
 }
 
 func prepareLayoutChange(p *prep) (ops.Kernel, error) {
-	shape, bytes := p.in[0].shape, isByte(p.in[0].dt)
+	shape, bytes := p.in[0].shape, p.in[0].dt.IsByte()
 	if !bytes && !p.allF32() || len(shape) < 3 {
 		return nil, nil
 	}
@@ -113,7 +113,7 @@ func blockedPool(kind convolve.PoolKind) func(*prep) (ops.Kernel, error) {
 		if !ok || !p.in[0].blocked || !p.out[0].blocked {
 			return nil, nil
 		}
-		if isByte(p.in[0].dt) {
+		if p.in[0].dt.IsByte() {
 			return p.newBytePool(w), nil
 		}
 		if kind == convolve.PoolAverage && ops.Int(p.node, "count_include_pad") != 0 {

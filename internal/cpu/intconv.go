@@ -65,7 +65,7 @@ func (p *prep) newIntConv(w, zx, zw, bias int, quantized bool) (*intConv, error)
 // intConvSpec describes the sums, the extents of the result and the zero points of the weights; nil as newIntConv.
 func (p *prep) intConvSpec(w, zx, zw int, quantized bool) (s *convolve.IntConvSpec, size [3]int, zeros []int32, err error) {
 	xs, ws, out := p.in[0], p.in[w], p.out[0]
-	if !isByte(xs.dt) || !isByte(ws.dt) || len(xs.shape) < 3 || len(ws.shape) != len(xs.shape) ||
+	if !xs.dt.IsByte() || !ws.dt.IsByte() || len(xs.shape) < 3 || len(ws.shape) != len(xs.shape) ||
 		!p.isConst(w) || p.has(zw) && (!p.isConst(zw) || p.in[zw].dt != ws.dt || !vector(p.in[zw].shape)) ||
 		p.has(zx) && (p.in[zx].n != 1 || p.in[zx].dt != xs.dt) {
 		return nil, size, nil, nil
@@ -140,7 +140,7 @@ func prepareQLinearConv(p *prep) (ops.Kernel, error) {
 		}
 	}
 	scales := p.in[4].n
-	if scales != 1 && scales != m || p.in[7].n != 1 || p.has(8) && (p.in[8].dt != ndarray.Int32 || p.in[8].n != m) || !isByte(out.dt) {
+	if scales != 1 && scales != m || p.in[7].n != 1 || p.has(8) && (p.in[8].dt != ndarray.Int32 || p.in[8].n != m) || !out.dt.IsByte() {
 		return nil, nil
 	}
 	k, err := p.newIntConv(3, 2, 5, 8, true)

@@ -15,9 +15,6 @@ var intProductOps = []entry{
 	{op: "QLinearMatMul", prepare: prepareQLinearMatMul},
 }
 
-// isByte reports an 8-bit integer type.
-func isByte(dt ndarray.DType) bool { return dt == ndarray.Int8 || dt == ndarray.Uint8 }
-
 // widen writes 8-bit elements as int32.
 func widen(dst []int32, a *ndarray.Array) {
 	if a.DType == ndarray.Int8 {
@@ -79,7 +76,7 @@ func (z *zeroPoint) of(c *ops.Call) []int32 {
 func (p *prep) newIntProduct(a, b, za, zb int) (k *intProduct, err error) {
 	x, y := p.in[a], p.in[b]
 	xs, ys, ok := matrices(x.shape, y.shape)
-	if !ok || !isByte(x.dt) || !isByte(y.dt) {
+	if !ok || !x.dt.IsByte() || !y.dt.IsByte() {
 		return nil, nil
 	}
 	s := gemm.IntGemmSpec{ASigned: x.dt == ndarray.Int8, BSigned: y.dt == ndarray.Int8}
@@ -183,7 +180,7 @@ func prepareQLinearMatMul(p *prep) (ops.Kernel, error) {
 		cols = y[len(y)-1]
 	}
 	scales := p.in[4].n
-	if p.in[1].n != 1 || p.in[6].n != 1 || p.in[7].n != 1 || !isByte(p.out[0].dt) ||
+	if p.in[1].n != 1 || p.in[6].n != 1 || p.in[7].n != 1 || !p.out[0].dt.IsByte() ||
 		scales != 1 && (scales != cols || !vector(p.in[4].shape)) {
 		return nil, nil
 	}

@@ -272,7 +272,7 @@ func prepareQLinearAdd(p *prep) (ops.Kernel, error) {
 	dt := p.in[0].dt
 	for i, at := range []int{0, 3, 5} {
 		scale, zero := at+1, at+2
-		if !isByte(dt) || i < 2 && (p.in[at].dt != dt || !slices.Equal(p.in[at].shape, p.out[0].shape)) ||
+		if !dt.IsByte() || i < 2 && (p.in[at].dt != dt || !slices.Equal(p.in[at].shape, p.out[0].shape)) ||
 			p.in[scale].n != 1 || p.in[scale].dt != ndarray.Float32 || p.has(zero) && (p.in[zero].n != 1 || p.in[zero].dt != dt) {
 			return nil, nil
 		}

@@ -106,7 +106,7 @@ func (q *quantGates) sumBias(b, sum []float32) {
 func (p *prep) quantMatrix(m *quantMatrix, batch, threads int) (ok bool, err error) {
 	w := p.in[m.at]
 	zero := m.scale + 1
-	if !isByte(w.dt) || !slices.Equal(w.shape, []int{m.stack, m.rows, m.cols}) || !p.has(m.scale) || !p.isConst(zero) ||
+	if !w.dt.IsByte() || !slices.Equal(w.shape, []int{m.stack, m.rows, m.cols}) || !p.has(m.scale) || !p.isConst(zero) ||
 		!p.isConst(m.at) || p.in[m.scale].dt != ndarray.Float32 || p.in[zero].dt != w.dt || p.in[zero].n != p.in[m.scale].n {
 		return false, nil
 	}

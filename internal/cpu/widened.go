@@ -34,9 +34,6 @@ var widens = func() map[ops.Key]bool {
 	return m
 }()
 
-// isHalf reports a float type of 16 bits.
-func isHalf(dt ndarray.DType) bool { return dt == ndarray.Float16 || dt == ndarray.BFloat16 }
-
 // widened is a node of half types.
 type widened struct {
 	kernel  ops.Kernel
@@ -71,12 +68,12 @@ func prepareEntry(p *prep, e entry) (ops.Kernel, error) {
 	}
 	w := &widened{kernel: k}
 	for i, x := range p.in {
-		if isHalf(x.dt) && !slices.Contains(q.absorbed, i) {
+		if x.dt.IsHalf() && !slices.Contains(q.absorbed, i) {
 			w.in = append(w.in, q.converted(i, x, false))
 		}
 	}
 	for i, x := range p.out {
-		if isHalf(x.dt) {
+		if x.dt.IsHalf() {
 			w.out = append(w.out, q.converted(i, x, true))
 		}
 	}
@@ -86,7 +83,7 @@ func prepareEntry(p *prep, e entry) (ops.Kernel, error) {
 
 // inFloat32 is the preparation of the same node with float32 in place of half types; p itself where there are none.
 func (p *prep) inFloat32() *prep {
-	half := func(x operand) bool { return isHalf(x.dt) }
+	half := func(x operand) bool { return x.dt.IsHalf() }
 	if !slices.ContainsFunc(p.in, half) && !slices.ContainsFunc(p.out, half) {
 		return p
 	}
@@ -95,7 +92,7 @@ func (p *prep) inFloat32() *prep {
 	for _, list := range [][]operand{c.in, c.out} {
 		for i := range list {
 			x := &list[i]
-			if !isHalf(x.dt) {
+			if !x.dt.IsHalf() {
 				continue
 			}
 			x.dt = ndarray.Float32

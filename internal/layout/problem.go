@@ -47,7 +47,7 @@ func newProblem(ctx context.Context, g *ssa.Graph, c Costs, force bool) (*proble
 
 // blockOf is the channels of a block of an image.
 func (p *problem) blockOf(v *ssa.Value) int {
-	if isByte(v) {
+	if v.Type.DType.IsByte() {
 		return channels(v)
 	}
 	return p.block

@@ -3,7 +3,7 @@ package layout
 import (
 	"slices"
 
-	"github.com/berth-onnx/berth/internal/ops/blocked"
+	_ "github.com/berth-onnx/berth/internal/ops/blocked" // what images in blocks are in graphs
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -29,16 +29,11 @@ const nominal = 48
 // isImage reports a tensor of a type that is computed in float32, or of bytes in whole words, of one or two spatial dimensions with
 // known channels.
 func isImage(v *ssa.Value) bool {
-	if v == nil || v.Type.Kind != ssa.KindTensor || !blocked.InFloat32(v.Type.DType) && !isByte(v) || v.Type.Rank() < 3 || v.Type.Rank() > 4 {
+	if v == nil || v.Type.Kind != ssa.KindTensor || !v.Type.DType.InFloat32() && !v.Type.DType.IsByte() || v.Type.Rank() < 3 || v.Type.Rank() > 4 {
 		return false
 	}
 	c, ok := v.Type.Shape[1].Const()
-	return ok && c > 0 && (c%4 == 0 || !isByte(v)) && !v.Type.IsBlocked() && hasOrdinarySize(v)
-}
-
-// isByte reports a tensor of 8-bit integers, whose blocks have all channels.
-func isByte(v *ssa.Value) bool {
-	return v.Type.DType == ndarray.Uint8 || v.Type.DType == ndarray.Int8
+	return ok && c > 0 && (c%4 == 0 || !v.Type.DType.IsByte()) && !v.Type.IsBlocked() && hasOrdinarySize(v)
 }
 
 // mostPixels bounds the images that layouts are chosen for. Kernels are prepared to ask what they can do, which takes
@@ -132,7 +127,7 @@ func (p *problem) roleOf(n *ssa.Node) *role {
 	case ops.Key{Domain: "com.microsoft", Name: "QLinearAdd"}:
 		return p.quantizedSum(n)
 	}
-	if !isImage(n.Out[0]) || isByte(n.Out[0]) && n.Op != "MaxPool" || !isImage(n.In[0]) && !p.isFactor(n, 0) {
+	if !isImage(n.Out[0]) || n.Out[0].Type.DType.IsByte() && n.Op != "MaxPool" || !isImage(n.In[0]) && !p.isFactor(n, 0) {
 		return nil
 	}
 	switch (ops.Key{Domain: o.Domain, Name: o.Name}) {
@@ -312,7 +307,7 @@ func (p *problem) isFactor(n *ssa.Node, i int) bool {
 		return false
 	}
 	f, y := n.In[i].Type, n.Out[0].Type
-	if !blocked.InFloat32(f.DType) || f.DType != y.DType || !f.Ranked || f.Rank() > y.Rank() || f.Rank() < y.Rank()-1 || !sameShape(n.In[1-i].Type, y) {
+	if !f.DType.InFloat32() || f.DType != y.DType || !f.Ranked || f.Rank() > y.Rank() || f.Rank() < y.Rank()-1 || !sameShape(n.In[1-i].Type, y) {
 		return false
 	}
 	shape := f.Shape
@@ -336,7 +331,7 @@ func (p *problem) elementwise(n *ssa.Node) *role {
 		case v == nil:
 		case isImage(v) && sameShape(v.Type, y):
 			images = append(images, i)
-		case v.Const != nil && v.Const.Len() == 1 && blocked.InFloat32(y.DType) && v.Type.DType == y.DType:
+		case v.Const != nil && v.Const.Len() == 1 && y.DType.InFloat32() && v.Type.DType == y.DType:
 		case p.isFactor(n, i) && n.In[1-i].Const == nil:
 			return p.keeper(n, "Blocked"+n.Op, []int{1 - i}, 0)
 		default:

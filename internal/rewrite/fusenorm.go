@@ -3,7 +3,6 @@ package rewrite
 import (
 	"slices"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -83,17 +82,11 @@ func (c *Context) ones(x *ssa.Value, axis int) *ssa.Value {
 	return c.constant(x.Name+"_scale", ssa.NewSplat(floatScalar(x.Type.DType, 1), shape...))
 }
 
-// stashes reports an element type that a normalization computing in float32 does
-// not make worse.
-func stashes(dt ndarray.DType) bool {
-	return dt == ndarray.Float32 || dt == ndarray.Float16 || dt == ndarray.BFloat16
-}
-
 // fuseLayerNorm: (x - mean) / sqrt(mean((x-mean)^2) + eps). Scale and bias follow
 // as Mul and Add, which fold-affine takes in.
 func fuseLayerNorm(c *Context, n *ssa.Node) bool {
 	d, eps, axis := c.rootMeanSquare(n.In[1])
-	if d == nil || d != n.In[0] || !c.only(n.In[1], n) || !stashes(d.Type.DType) {
+	if d == nil || d != n.In[0] || !c.only(n.In[1], n) || !d.Type.DType.InFloat32() {
 		return false
 	}
 	sub := def(d, "Sub")
@@ -113,7 +106,7 @@ func fuseLayerNorm(c *Context, n *ssa.Node) bool {
 // fuseRMSNorm: x / sqrt(mean(x^2) + eps).
 func fuseRMSNorm(c *Context, n *ssa.Node) bool {
 	x, eps, axis := c.rootMeanSquare(n.In[1])
-	if x == nil || x != n.In[0] || !c.only(n.In[1], n) || !stashes(x.Type.DType) || def(x, "Sub") != nil {
+	if x == nil || x != n.In[0] || !c.only(n.In[1], n) || !x.Type.DType.InFloat32() || def(x, "Sub") != nil {
 		return false
 	}
 	return c.fusedNorm(n, "RMSNormalization", x, eps, axis)
@@ -159,7 +152,7 @@ func fuseGroupNorm(c *Context, n *ssa.Node) bool {
 		return false
 	}
 	x := r.In[0]
-	if !sameShape(x.Type, n.Out[0].Type) || x.Type.Rank() < 3 || !stashes(x.Type.DType) {
+	if !sameShape(x.Type, n.Out[0].Type) || x.Type.Rank() < 3 || !x.Type.DType.InFloat32() {
 		return false
 	}
 	grouped := in.In[0].Type

@@ -60,7 +60,7 @@ type quantization struct {
 // something else.
 func dequantized(v *ssa.Value) *quantization {
 	n := def(v, "DequantizeLinear")
-	if n == nil || v.Type.DType != ndarray.Float32 || !isByte(n.In[0]) {
+	if n == nil || v.Type.DType != ndarray.Float32 || n.In[0] == nil || !n.In[0].Type.DType.IsByte() {
 		return nil
 	}
 	return quantizationOf(n, n.In[0].Type.DType)
@@ -84,10 +84,6 @@ func quantizationOf(n *ssa.Node, dt ndarray.DType) *quantization {
 		}
 	}
 	return q
-}
-
-func isByte(v *ssa.Value) bool {
-	return v != nil && (v.Type.DType == ndarray.Int8 || v.Type.DType == ndarray.Uint8)
 }
 
 // whole reports one scale for the whole tensor.
@@ -126,7 +122,7 @@ func (q *quantization) same(r *quantization) bool {
 
 // target reads a QuantizeLinear to 8 bits with one scale.
 func target(n *ssa.Node) *quantization {
-	if !isByte(n.Out[0]) || n.In[0].Type.DType != ndarray.Float32 || ops.Int(n, "precision") != 0 {
+	if !n.Out[0].Type.DType.IsByte() || n.In[0].Type.DType != ndarray.Float32 || ops.Int(n, "precision") != 0 {
 		return nil
 	}
 	if q := quantizationOf(n, n.Out[0].Type.DType); q.whole() {

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/internal/tile"
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -132,16 +131,11 @@ func isRow(v, y ssa.Type) bool {
 	return v.Shape[last].Equal(y.Shape[len(y.Shape)-1])
 }
 
-// inFloat32 reports an element type that kernels compute in float32.
-func inFloat32(dt ndarray.DType) bool {
-	return dt == ndarray.Float32 || dt == ndarray.Float16 || dt == ndarray.BFloat16
-}
-
 // Fits reports whether the kernel of a product in float32, of types that need not be static, has
 // a place for its epilogue. Products of two activations must be of one matrix and many rows: those of few may be computed by
 // kernels of their own.
 func Fits(n *ssa.Node) bool {
-	if _, ok := Of(n); !ok || n.In[1].Const == nil && !hasManyRows(n) || !inFloat32(n.Out[0].Type.DType) {
+	if _, ok := Of(n); !ok || n.In[1].Const == nil && !hasManyRows(n) || !n.Out[0].Type.DType.InFloat32() {
 		return false
 	}
 	x, w, y := n.In[0].Type.Shape, n.In[1].Type.Shape, n.Out[0].Type.Shape

@@ -49,23 +49,15 @@ func blockedType(n *ssa.Node, t ssa.Type) ssa.Type {
 		return t
 	}
 	out, ok := t.Blocked(b)
-	if !ok || !InFloat32(t.DType) && !(isByte(t.DType) && b == out.Channels) {
+	if !ok || !t.DType.InFloat32() && !(t.DType.IsByte() && b == out.Channels) {
 		kit.Failf("a tensor of type %s can not be in blocks of %d channels", t, b)
 	}
 	return out
 }
 
-// InFloat32 reports the element types that kernels of images compute in float32.
-func InFloat32(dt ndarray.DType) bool {
-	return dt == ndarray.Float32 || dt == ndarray.Float16 || dt == ndarray.BFloat16
-}
-
-// isByte reports 8-bit integers, of which blocks have all channels.
-func isByte(dt ndarray.DType) bool { return dt == ndarray.Uint8 || dt == ndarray.Int8 }
-
 // toBlocked copies a plain array into blocks.
 func toBlocked(c *ops.Call, x *ndarray.Array, b int) *ndarray.Array {
-	if !InFloat32(x.DType) && !isByte(x.DType) || x.Rank() < 3 || x.Shape[1] < 1 || b < 1 {
+	if !x.DType.InFloat32() && !x.DType.IsByte() || x.Rank() < 3 || x.Shape[1] < 1 || b < 1 {
 		kit.Failf("%s can not be in blocks of %d channels", x, b)
 	}
 	channels, pixels := x.Shape[1], kit.SizeOf(x.Shape[2:])
@@ -80,7 +72,7 @@ func toBlocked(c *ops.Call, x *ndarray.Array, b int) *ndarray.Array {
 // fromBlocked copies a blocked array of so many channels into the plain layout.
 func fromBlocked(c *ops.Call, x *ndarray.Array, channels int) *ndarray.Array {
 	last := x.Rank() - 1
-	if !InFloat32(x.DType) && !isByte(x.DType) || last < 3 || channels < 1 || channels > x.Shape[1]*x.Shape[last] {
+	if !x.DType.InFloat32() && !x.DType.IsByte() || last < 3 || channels < 1 || channels > x.Shape[1]*x.Shape[last] {
 		kit.Failf("%s is no image of %d channels in blocks", x, channels)
 	}
 	b, pixels := x.Shape[last], kit.SizeOf(x.Shape[2:last])

@@ -117,11 +117,6 @@ func ByFloat(c *ops.Call, f32, f64 func(c *ops.Call)) {
 	}
 }
 
-// IsInFloat32 reports the float types whose arithmetic kernels of backends do in float32: that, and half types.
-func IsInFloat32(dt ndarray.DType) bool {
-	return dt == ndarray.Float32 || dt == ndarray.Float16 || dt == ndarray.BFloat16
-}
-
 // NumberKernel is the Eval of an operator over floats, and integers in int64.
 func NumberKernel(f32, f64, ints func(*ops.Call)) func(*ops.Call) error {
 	return Kernel(func(c *ops.Call) {
