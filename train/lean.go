@@ -111,7 +111,7 @@ func accumulated(g *ssa.Graph) {
 
 // isProductPlus reports products whose C has the size of the result, and for whose type there is a kernel.
 func isProductPlus(n *ssa.Node) bool {
-	return n.Op == "Gemm" && n.Domain == "" && n.Input(2) != nil && ops.SameLayout(n.In[2].Type, n.Out[0].Type) && kit.IsInFloat32(n.Out[0].Type.DType)
+	return n.Op == "Gemm" && n.Domain == "" && n.Input(2) != nil && ops.SameLayout(n.In[2].Type, n.Out[0].Type) && n.Out[0].Type.DType.InFloat32()
 }
 
 // accumulate makes a product one that is written over a tensor, times a number.
