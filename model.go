@@ -23,6 +23,9 @@ import (
 )
 
 // Model is an ONNX model in memory. It is safe for concurrent use.
+//
+// What is to be computed before and behind it, as the decoding of boxes, is written as expressions by Extend of package expr, or as nodes by
+// [Model.Extend], and is saved with it.
 type Model struct {
 	module   *ssa.Module
 	life     *lifetime

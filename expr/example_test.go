@@ -21,7 +21,7 @@ func tensorOf[T expr.Elem](data []T, shape ...int) *expr.Tensor[T] {
 }
 
 // An image of bytes [height width channels] becomes one of normalised floats [channels height width], in one kernel.
-func Example_image() {
+func ExamplePrepare() {
 	pixels := tensorOf([]uint8{0, 51, 255, 102, 153, 204}, 1, 2, 3)
 	mean := tensorOf([]float32{0.5, 0.4, 0.6}, 3, 1, 1)
 	image := tensorOf(make([]float32, 6), 3, 1, 2)
@@ -37,8 +37,8 @@ func Example_image() {
 	// Output: [-1.0 -0.2 -0.4 0.4 0.8 0.4] ["Cast Div Sub Mul"]
 }
 
-// Boxes as detectors give them, by center and size, become corners: halves of the columns are windows.
-func Example_boxes() {
+// Boxes as detectors give them, by center and size, become corners: halves of the columns are windows. Both assignments are one program.
+func ExampleBatch() {
 	boxes := tensorOf([]float32{10, 20, 4, 6, 50, 50, 20, 10}, 2, 4)
 	corners := tensorOf(make([]float32, 8), 2, 4)
 	center, half := boxes.Slice(expr.All, expr.Span(0, 2)), boxes.Slice(expr.All, expr.Span(2, 4)).Mul(expr.Num[float32](0.5))

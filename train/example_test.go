@@ -1,9 +1,12 @@
 package train_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"fmt"
 	"iter"
+	"log"
 	"math"
 
 	"github.com/berth-onnx/berth"
@@ -208,4 +211,53 @@ func Example_operator() {
 	// step 100: 0.029
 	// step 200: 0.015
 	// nodes without a fast kernel: 0
+}
+
+// Training is interrupted: a checkpoint is written, and another trainer of the same model and options goes on where the first was.
+func ExampleTrainer_Checkpoint() {
+	module, err := testmodels.Build("mlp")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	options := train.Options{Loss: train.MeanSquaredError, Optimizer: train.Adam(0.9, 0.999, 1e-8, 0), Rate: train.Cosine(0.01, 0, 10)}
+	trainer := func() *train.Trainer {
+		t, err := train.New(context.Background(), berth.FromModule(module), options)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return t
+	}
+	x, target := ndarray.Must(ndarray.Float32, 4, 64), ndarray.Must(ndarray.Float32, 4, 10)
+	steps := func(t *train.Trainer, count int) (loss float64) {
+		for range count {
+			if loss, err = t.Step(context.Background(), x, target); err != nil {
+				log.Fatal(err)
+			}
+		}
+		return loss
+	}
+	first := trainer()
+	steps(first, 4)
+	var file bytes.Buffer // or an os.File
+	c, err := first.Checkpoint()
+	if err == nil {
+		err = gob.NewEncoder(&file).Encode(c)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	second, kept := trainer(), new(train.Checkpoint)
+	if err := gob.NewDecoder(&file).Decode(kept); err != nil {
+		log.Fatal(err)
+	}
+	if err := second.Restore(kept); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("steps taken before:", second.Steps())
+	fmt.Println("the same loss after 6 more:", steps(first, 6) == steps(second, 6))
+	// Output:
+	// steps taken before: 4
+	// the same loss after 6 more: true
 }
