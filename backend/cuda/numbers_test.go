@@ -69,6 +69,12 @@ func TestInfiniteWindows(t *testing.T) {
 	}
 }
 
+// TestWindowsOfPadding: the mean of a window without an element is 0; the host computes it.
+func TestWindowsOfPadding(t *testing.T) {
+	x := normal(rand.New(rand.NewPCG(1, 2)), 2, 3, 5, 2)
+	comparison(t, oneNode("AveragePool", 1, []*ndarray.Array{x}, ssa.IntsAttr("kernel_shape", 1, 2), ssa.IntsAttr("dilations", 1, 3), ssa.IntsAttr("pads", 0, 1, 0, 1)), x, 0, 0)
+}
+
 // TestPlaces: not-a-number is the largest and the smallest element, and equal to itself.
 func TestPlaces(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)

@@ -25,7 +25,8 @@ import (
 //	                       copy                                   ea
 //
 // In a product the labels of both that later steps need are the batch, the others of both are summed over. An operand
-// whose labels lie so that each class is one dimension of a matrix is read where it lies.
+// whose labels lie so that each class is one dimension of a matrix is read where it lies. Of many operands the first few are compared
+// with each other, so that preparing takes time in their number. Memory of what has been read takes later intermediates.
 
 // array is an operand, an intermediate or the result: the labels longer than 1 with their strides.
 type array struct {
@@ -40,13 +41,21 @@ const (
 	inResult
 )
 
+// mostCompared is how many arrays are compared for the cheapest product.
+const mostCompared = 16
+
 // Kernel is a prepared contraction. It is immutable.
 type Kernel struct {
 	steps   []step
 	bytes   int
+	free    []place // below bytes, in order, none beside another
 	threads int
 	dims    map[int]int
+	uses    map[int]int // of a label: the arrays that are still to be multiplied, and the result
 }
+
+// place is a part of the workspace, in bytes.
+type place struct{ at, size int }
 
 // step computes one array from one or two. One of copied, summed and product is set, or none where a and b are multiplied element by
 // element.
@@ -69,27 +78,29 @@ func New(n *ssa.Node, threads int) (*Kernel, error) {
 	if err != nil {
 		return nil, &machine.SpecError{Kernel: "Einsum", Field: "equation", Why: err.Error()}
 	}
-	k := &Kernel{dims: dims, threads: threads}
+	k := &Kernel{dims: dims, threads: threads, uses: map[int]int{}}
 	var arrays []*array
 	for i, labels := range in {
 		arrays = append(arrays, operandOf(i, labels, shapes[i]))
+		k.count(arrays[i].labels, 1)
 	}
 	result := k.dense(longer(out, dims))
 	result.operand = inResult
+	k.count(result.labels, 1)
 	for i := range arrays {
-		if err := k.sumAlone(arrays, i, result.labels); err != nil {
+		if err := k.sumAlone(&arrays[i]); err != nil {
 			return nil, err
 		}
 	}
 	for len(arrays) > 1 {
-		i, j := k.cheapest(arrays)
-		a, b := arrays[i], arrays[j]
-		arrays = without(without(arrays, j), i)
-		c, err := k.multiply(a, b, needed(arrays, result.labels), result, len(arrays) == 0)
+		few := arrays[:min(len(arrays), mostCompared)]
+		i, j := k.cheapest(few)
+		c, err := k.multiply(few[i], few[j], result, len(arrays) == 2)
 		if err != nil {
 			return nil, err
 		}
-		arrays = append(arrays, c)
+		few[j], few[i] = c, few[0]
+		arrays = arrays[1:]
 	}
 	if arrays[0].operand == inResult {
 		return k, nil
@@ -153,14 +164,58 @@ func (k *Kernel) size(labels []int) int {
 	return n
 }
 
-// reserve takes workspace.
+// reserve takes workspace, of what is free if there is as much in one place.
 //
 //go:noinline
 func (k *Kernel) reserve(bytes int) (offset int) {
-	const line = 64
+	bytes = machine.RoundUp(bytes, machine.LineBytes)
+	for i, f := range k.free {
+		switch {
+		case f.size == bytes:
+			k.free = slices.Delete(k.free, i, i+1)
+			return f.at
+		case f.size > bytes:
+			k.free[i] = place{f.at + bytes, f.size - bytes}
+			return f.at
+		}
+	}
 	offset = k.bytes
-	k.bytes += (bytes + line - 1) / line * line
+	if i := len(k.free) - 1; i >= 0 && k.free[i].at+k.free[i].size == k.bytes {
+		offset, k.free = k.free[i].at, k.free[:i] // it ends where the workspace does
+	}
+	k.bytes = offset + bytes
 	return offset
+}
+
+// release gives workspace back.
+//
+//go:noinline
+func (k *Kernel) release(offset, bytes int) {
+	if bytes == 0 {
+		return
+	}
+	i := 0
+	for i < len(k.free) && k.free[i].at < offset {
+		i++
+	}
+	k.free = slices.Insert(k.free, i, place{offset, machine.RoundUp(bytes, machine.LineBytes)})
+	for i = len(k.free) - 1; i > 0; i-- {
+		if last := &k.free[i-1]; last.at+last.size == k.free[i].at {
+			last.size += k.free[i].size
+			k.free = slices.Delete(k.free, i, i+1)
+		}
+	}
+}
+
+// done gives the memory of arrays back that later steps do not read, each of them once.
+//
+//go:noinline
+func (k *Kernel) done(arrays ...*array) {
+	for i, a := range arrays {
+		if a != nil && a.operand == inWorkspace && !slices.Contains(arrays[:i], a) {
+			k.release(a.offset, 4*k.size(a.labels))
+		}
+	}
 }
 
 // temporary is a dense array in the workspace.
@@ -214,41 +269,47 @@ func (k *Kernel) arranged(a *array, labels []int) (*array, error) {
 	return t, k.copyInto(t, a)
 }
 
-// needed are the labels that arrays and the result have.
+// count adds an array to those that use labels, or takes it away.
 //
 //go:noinline
-func needed(arrays []*array, result []int) []int {
-	all := slices.Clone(result)
-	for _, a := range arrays {
-		all = append(all, a.labels...)
+func (k *Kernel) count(labels []int, by int) {
+	for _, l := range labels {
+		k.uses[l] += by
 	}
-	return all
 }
 
-// sumAlone sums array i over the labels that it alone has.
-func (k *Kernel) sumAlone(arrays []*array, i int, result []int) error {
-	others := needed(without(arrays, i), result)
-	kept, alone := split(arrays[i].labels, others)
+// needed tells labels that other arrays or the result use from those that none does.
+//
+//go:noinline
+func (k *Kernel) needed(labels []int) (needed, others []int) {
+	for _, l := range labels {
+		if k.uses[l] > 0 {
+			needed = append(needed, l)
+		} else {
+			others = append(others, l)
+		}
+	}
+	return needed, others
+}
+
+// sumAlone sums an operand over the labels that it alone has.
+func (k *Kernel) sumAlone(a **array) error {
+	k.count((*a).labels, -1)
+	kept, alone := k.needed((*a).labels)
+	k.count(kept, 1)
 	if len(alone) == 0 {
 		return nil
 	}
-	rows, err := k.arranged(arrays[i], joined(kept, alone))
+	rows, err := k.arranged(*a, joined(kept, alone))
 	if err != nil {
 		return err
 	}
-	if arrays[i], err = k.temporary(kept); err != nil {
+	if *a, err = k.temporary(kept); err != nil {
 		return err
 	}
-	k.steps = append(k.steps, step{out: arrays[i], a: rows, summed: k.size(alone)})
+	k.steps = append(k.steps, step{out: *a, a: rows, summed: k.size(alone)})
+	k.done(rows)
 	return nil
-}
-
-// without leaves array i out.
-//
-//go:noinline
-func without(arrays []*array, i int) []*array {
-	rest := append([]*array(nil), arrays[:i]...)
-	return append(rest, arrays[i+1:]...)
 }
 
 // index is where a label is, -1 if nowhere.

@@ -14,20 +14,23 @@ import (
 
 // multiply appends the product of two arrays, with the labels that are needed; the last one goes into the result if that has the
 // order of the product.
-func (k *Kernel) multiply(a, b *array, needed []int, result *array, last bool) (*array, error) {
+func (k *Kernel) multiply(a, b, result *array, last bool) (*array, error) {
 	if n := len(result.labels); n > 0 && index(b.labels, result.labels[n-1]) < 0 {
 		a, b = b, a // the result's columns are those of b
 	}
 	both, ms := split(a.labels, b.labels)
 	_, ns := split(b.labels, a.labels)
-	batch, sums := split(both, needed)
+	k.count(a.labels, -1)
+	k.count(b.labels, -1)
+	batch, sums := k.needed(both)
 	for _, labels := range [][]int{batch, ms, ns} {
 		sortLike(labels, result.labels)
 	}
 	sortLike(sums, b.labels)
 	s := step{out: result}
 	var err error
-	if order := joined(batch, ms, ns); !last || !slices.Equal(order, result.labels) {
+	order := joined(batch, ms, ns)
+	if !last || !slices.Equal(order, result.labels) {
 		s.out, err = k.temporary(order)
 	}
 	if err == nil && len(ms)+len(ns)+len(sums) == 0 {
@@ -37,8 +40,16 @@ func (k *Kernel) multiply(a, b *array, needed []int, result *array, last bool) (
 	} else if err == nil {
 		err = k.matrices(&s, a, b, [4][]int{batch, ms, ns, sums})
 	}
+	if err != nil {
+		return nil, err
+	}
 	k.steps = append(k.steps, s)
-	return s.out, err
+	if s.product != nil {
+		k.release(s.ws, s.product.Workspace(k.threads))
+	}
+	k.done(a, b, s.a, s.b)
+	k.count(order, 1)
+	return s.out, nil
 }
 
 // sortLike sorts labels by where others have them.

@@ -61,12 +61,12 @@ func TestEinsum(t *testing.T) {
 	}
 }
 
-// TestEinsumAny draws equations of one to four operands in which any label may occur anywhere: diagonals, sums over one operand
+// TestEinsumAny draws equations of one to six operands in which any label may occur anywhere: diagonals, sums over one operand
 // alone, results in any order.
 func TestEinsumAny(t *testing.T) {
 	r := rand.New(rand.NewSource(6))
 	for range 200 {
-		terms, seen := make([]string, 1+r.Intn(4)), ""
+		terms, seen := make([]string, 1+r.Intn(6)), ""
 		for i := range terms {
 			for range r.Intn(5) {
 				terms[i] += string("abcij"[r.Intn(5)])
@@ -81,6 +81,11 @@ func TestEinsumAny(t *testing.T) {
 		}
 		runCases(t, []opCase{wholeEinsum(strings.Join(terms, ",") + "->" + out)})
 	}
+	many := wholeEinsum(strings.Repeat("ab,bc,ca,", 12) + "abc->cba")
+	for i, x := range many.in {
+		many.in[i] = x.from(func(r *rand.Rand) float64 { return float64(2*r.Intn(2) - 1) })
+	}
+	runCases(t, []opCase{many})
 }
 
 // TestEinsumRandom draws equations of two operands.

@@ -26,6 +26,8 @@ func TestPool(t *testing.T) {
 			{op: op, in: []arg{x}, attrs: append(kernel([]int{3, 3}, "strides", []int{2, 2}), auto("SAME_UPPER")...), tol: 1e-6},
 			{op: op, in: []arg{x}, attrs: append(kernel([]int{3, 3}, "strides", []int{2, 2}), auto("SAME_LOWER")...), tol: 1e-6},
 			{op: op, in: []arg{f32s(2, 3, 20)}, attrs: kernel([]int{3}, "strides", []int{2}), tol: 1e-6},
+			{name: "windows of padding alone", op: op, in: []arg{f32s(2, 3, 5, 2)}, attrs: kernel([]int{1, 2}, "dilations", []int{1, 3}, "pads", []int{0, 1, 0, 1}), tol: 1e-6},
+			{name: "windows of padding alone", op: op, in: []arg{f32s(1, 17, 2, 3, 4)}, attrs: kernel([]int{2, 2, 2}, "dilations", []int{3, 1, 1}, "pads", []int{1, 0, 2, 1, 0, 2}), tol: 1e-6},
 			{op: op, in: []arg{f32s(1, 2, 5, 6, 7)}, attrs: kernel([]int{2, 3, 2}, "pads", []int{1, 1, 0, 0, 1, 1}, "strides", []int{1, 2, 2}), tol: 1e-6},
 			{op: op, in: []arg{tensor(ndarray.Float64, 2, 3, 8, 9)}, attrs: kernel([]int{3, 2}, "pads", []int{1, 1, 1, 0}), tol: 1e-12},
 		})

@@ -136,7 +136,7 @@ func convTranspose(p *prep) (bool, error) {
 	}, 0, 1, 2), nil
 }
 
-// pool leaves windows that end beyond the padding, as ceil_mode makes them, and positions of maxima to the host.
+// pool leaves windows that end beyond the padding, as ceil_mode makes them, means of no elements and positions of maxima to the host.
 func pool(p *prep) (bool, error) {
 	f, areImages := p.images()
 	if !areImages || p.wants(1) || ops.Int(p.node, "ceil_mode") != 0 {
@@ -151,10 +151,26 @@ func pool(p *prep) (bool, error) {
 	g.Batch, g.Groups, g.Channels, g.Outputs = int32(x[0]), int32(x[1]), 1, 1
 	isAverage := p.node.Op == "AveragePool"
 	countsPadding := isAverage && ops.Int(p.node, "count_include_pad") != 0
+	if isAverage && !countsPadding && (isMissed(g.Height, g.OutHeight, g.FilterHeight, g.StrideY, g.DilationY, g.PadY) ||
+		isMissed(g.Width, g.OutWidth, g.FilterWidth, g.StrideX, g.DilationX, g.PadX)) {
+		return false, nil
+	}
 	p.launch(func(c *Call) (*device.Launch, error) {
 		return p.host.Kernels().Of(f).Pool(g, isAverage, countsPadding, c.In[0], c.Out[0])
 	}, 0)
 	return true, nil
+}
+
+// isMissed reports that all elements of some window along a dimension are padding.
+func isMissed(in, out, filter, stride, dilation, pad int32) bool {
+	for o := range int64(out) {
+		first := o*int64(stride) - int64(pad)
+		skipped := max(-first+int64(dilation)-1, 0) / int64(dilation) // elements ahead of the input
+		if skipped >= int64(filter) || first+skipped*int64(dilation) >= int64(in) {
+			return true
+		}
+	}
+	return false
 }
 
 // globalPool reduces each plane.

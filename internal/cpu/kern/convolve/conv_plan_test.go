@@ -10,6 +10,11 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 )
 
+// volume is a convolution 3×3×3 of a volume, with a padding and a stride of its depth.
+func volume(pad, stride int) ConvSpec {
+	return ConvSpec{Batch: 1, InC: 16, OutC: 16, In: [3]int{4, 13, 15}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{stride, 1, 1}, PadBegin: [3]int{pad, 1, 1}, PadEnd: [3]int{pad, 1, 1}}
+}
+
 // TestPlanConv: which algorithm computes which convolution. Plain Go computes as products what vector code computes directly
 // or by Winograd's algorithm.
 func TestPlanConv(t *testing.T) {
@@ -47,9 +52,12 @@ func TestPlanConv(t *testing.T) {
 		{conv2(1, 256, 64, 1, 56, 56, 1, 1, 0), fast, false, ConvDirect},
 		{conv2(1, 256, 64, 1, 56, 56, 1, 2, 0), fast, false, ConvDirect},
 		{conv2(1, 24, 1, 1, 20, 20, 3, 1, 1), fast, false, ConvSum},
+		{volume(1, 1), fast, false, ConvPlanes},
+		{volume(1, 1), ConvPolicy{Winograd: Winograd4, Memory: true}, false, ConvPatches},
+		{volume(1<<20, 1<<20), fast, false, ConvPatches}, // no memory for so many planes of zeros
 		{ConvSpec{Batch: 1, InC: 1, OutC: 2, In: [3]int{1, 1, 400}, Kernel: [3]int{1, 1, 33}}, fast, true, ConvFilter},
 	}
-	vectorOnly := []ConvAlgorithm{ConvDirect, ConvWinograd2, ConvWinograd4}
+	vectorOnly := []ConvAlgorithm{ConvDirect, ConvWinograd2, ConvWinograd4, ConvPlanes}
 	for _, level := range machine.Levels() {
 		require.NoError(t, machine.Use(level))
 		for _, c := range cases {

@@ -38,10 +38,15 @@ func (g *geometry) planeSpec() ConvSpec {
 	return s
 }
 
-// planPlanes plans a convolution of a volume by planes, where images are convolved faster than patches.
+// planPlanes plans a convolution of a volume by planes, where images are convolved faster than patches. Planes of the padding lie in
+// the workspace: there are no more than the kernel reaches.
 func (g *geometry) planPlanes(o ConvPolicy) (ConvPlan, bool) {
 	s := &g.s
-	if s.In[0] == 1 || !s.ConstW || o.Memory || s.Groups != 1 || s.Shuffle || s.Dilation[0] != 1 || min(s.PadBegin[0], s.PadEnd[0]) < 0 || g.isPointwise() {
+	begin, end := s.PadBegin[0], s.PadEnd[0]
+	if s.In[0] == 1 || !s.ConstW || o.Memory || s.Groups != 1 || s.Shuffle || s.Dilation[0] != 1 || min(begin, end) < 0 || max(begin, end) >= s.Kernel[0] || g.isPointwise() {
+		return ConvPlan{}, false
+	}
+	if _, ok := machine.MulAll(begin+s.In[0]+end, s.InC, s.In[1]*s.In[2], 4); !ok {
 		return ConvPlan{}, false
 	}
 	plan, err := PlanConv(g.planeSpec(), o)

@@ -217,7 +217,7 @@ func (r *poolRun) Run(i, worker int) {
 	if !s.outBlocked {
 		s.store(p.t, &q, r.y)
 	} else if q.have < s.g.b {
-		clearLanes(q.out, q.have, s.g.b) // windows of nothing but padding are −∞ or NaN
+		clearLanes(q.out, q.have, s.g.b) // windows of nothing but padding are −∞
 	}
 }
 

@@ -242,8 +242,7 @@ func (g *tapGrid) average(t *simd.Table, y, x []float32, y0, y1, top int, scales
 	})
 }
 
-// scalesOf makes 1/count for every count of the grid. For count 0 it is infinite, so that
-// the mean of an empty window is NaN.
+// scalesOf makes 1/count for every count of the grid. The mean of an empty window is 0, as in ONNX Runtime.
 func (g *tapGrid) scalesOf() map[int][]float32 {
 	m := map[int][]float32{}
 	for _, r := range g.rows {
@@ -254,7 +253,7 @@ func (g *tapGrid) scalesOf() map[int][]float32 {
 			}
 			v := machine.AlignedFloats(g.b)
 			for i := range v {
-				v[i] = 1 / float32(n)
+				v[i] = 1 / float32(max(n, 1))
 			}
 			m[n] = v
 		}
