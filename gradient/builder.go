@@ -181,8 +181,8 @@ func (g *builder) with(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value
 	return g.node(op, in, 1, attrs...).Out[0]
 }
 
-// hasKernels reports that nodes of package backward may be made, and that backends have kernels of theirs for the type of x.
-func (g *builder) hasKernels(x *ssa.Value) bool { return g.last && x.Type.DType.InFloat32() }
+// hasKernels reports that nodes of package backward may be made, for the type of x.
+func (g *builder) hasKernels(x *ssa.Value) bool { return g.last && x.Type.DType.IsFloat() }
 
 // private adds a node of package backward.
 func (g *builder) private(op string, w *windowAttrs, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {

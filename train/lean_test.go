@@ -13,11 +13,11 @@ import (
 	"github.com/berth-onnx/berth/train"
 )
 
-// TestLeanTypes: steps in float32 and half types take the operators of the way back, which have kernels for these, float64 does not. A
-// product of the model's own is none of them.
+// TestLeanTypes: steps take the operators of the way back, of which there are kernels for float32 and half types; in float64 a product that is added to a moment
+// stays, since its reference kernel copies that. A product of the model's own is none of them.
 func TestLeanTypes(t *testing.T) {
 	private := []string{"ConvWeights", "MaxPoolGradient", "Accumulate"}
-	for dt, want := range map[ndarray.DType][]string{ndarray.Float32: private, ndarray.Float16: private, ndarray.BFloat16: private, ndarray.Float64: nil} {
+	for dt, want := range map[ndarray.DType][]string{ndarray.Float32: private, ndarray.Float16: private, ndarray.BFloat16: private, ndarray.Float64: private[:2]} {
 		t.Run(dt.String(), func(t *testing.T) {
 			text := fmt.Sprintf(`in %%x: %[1]s[2,2,4,4] in %%w: %[1]s[3,2,3,3] in %%v: %[1]s[12,5] const %%k: %[1]s[1] = [3]
 				%%a = Conv(%%x, %%w) [pads=[1,1,1,1]] %%p = MaxPool(%%a) [kernel_shape=[2,2], strides=[2,2]] %%f = Flatten(%%p)
@@ -28,7 +28,7 @@ func TestLeanTypes(t *testing.T) {
 			for _, op := range private {
 				assert.Equal(t, slices.Contains(want, op), slices.Contains(tr.Ops(), op), op)
 			}
-			if want != nil {
+			if dt != ndarray.Float64 {
 				assert.Zero(t, tr.Plan().ReferenceOps)
 			}
 			_, err = tr.Step(t.Context(), in(dt, waves(1, 3, 2, 2, 4, 4)))

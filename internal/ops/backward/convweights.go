@@ -67,9 +67,11 @@ func evalConvWeights[T float32 | float64](c *ops.Call) {
 		sum := T(0)
 		for n := range xs[0] {
 			from, by := x[(n*xs[1]+m/filters*channels+ch)*in:][:in], d[(n*ds[1]+m)*out:][:out]
-			for o, v := range by {
-				if at, ok := g.at(o/g.out[1], o%g.out[1], tap/g.kernel[1], tap%g.kernel[1]); ok {
-					sum += v * from[at]
+			for row := range g.out[0] {
+				lo, hi, at := g.line(row, tap/g.kernel[1], tap%g.kernel[1])
+				for o := lo; o < hi; o++ {
+					sum += by[row*g.out[1]+o] * from[at]
+					at += g.strides[1]
 				}
 			}
 		}

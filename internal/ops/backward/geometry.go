@@ -41,3 +41,16 @@ func (g *geometry) at(y, x, ky, kx int) (at int, ok bool) {
 	row, col := y*g.strides[0]+ky*g.dilations[0]-g.begin[0], x*g.strides[1]+kx*g.dilations[1]-g.begin[1]
 	return row*g.in[1] + col, row >= 0 && row < g.in[0] && col >= 0 && col < g.in[1]
 }
+
+// line is the range of windows in a row of them whose tap reads the image, and the position in its plane that the first of these reads.
+func (g *geometry) line(y, ky, kx int) (lo, hi, at int) {
+	row, column := y*g.strides[0]+ky*g.dilations[0]-g.begin[0], kx*g.dilations[1]-g.begin[1]
+	if row < 0 || row >= g.in[0] {
+		return 0, 0, 0
+	}
+	lo = max(0, (g.strides[1]-1-column)/g.strides[1])
+	if hi = 0; column < g.in[1] {
+		hi = min(g.out[1], (g.in[1]-1-column)/g.strides[1]+1)
+	}
+	return lo, hi, row*g.in[1] + lo*g.strides[1] + column
+}
