@@ -26,7 +26,8 @@ import (
 //
 // In a product the labels of both that later steps need are the batch, the others of both are summed over. An operand
 // whose labels lie so that each class is one dimension of a matrix is read where it lies. Of many operands the first few are compared
-// with each other, so that preparing takes time in their number. Memory of what has been read takes later intermediates.
+// with each other, so that preparing takes time in their number. Memory of what has been read takes later intermediates. Products of three
+// operands and more are factored: an infinite element gives an infinite sum where the terms, infinite of both signs, would give NaN.
 
 // array is an operand, an intermediate or the result: the labels longer than 1 with their strides.
 type array struct {
