@@ -44,7 +44,7 @@ func prepareCast(p *prep) (ops.Kernel, error) {
 // casts are conversions by the type of the operand.
 var casts = [ndarray.NumDTypes]func(*prep) ops.Kernel{
 	ndarray.Float32: castFrom[float32], ndarray.Float64: castFrom[float64], ndarray.Bool: castFrom[uint8],
-	ndarray.Int64: castFrom[int64], ndarray.Int32: castFrom[int32], ndarray.Int16: castFrom[int16], ndarray.Int8: castFrom[int8],
+	ndarray.Int64: castSigned[int64, uint64], ndarray.Int32: castSigned[int32, uint32], ndarray.Int16: castSigned[int16, uint16], ndarray.Int8: castByte,
 	ndarray.Uint64: castFrom[uint64], ndarray.Uint32: castFrom[uint32], ndarray.Uint16: castFrom[uint16], ndarray.Uint8: castFrom[uint8],
 }
 
@@ -58,6 +58,30 @@ func cast[S, D ndarray.Elem](p *prep, f func(dst []D, src []S)) ops.Kernel {
 //go:noinline
 func castRange(p *prep, f func(c *ops.Call, lo, hi int)) ops.Kernel {
 	return elementwise(p.in[0].n, TileElems, f)
+}
+
+// castSigned converts S as the unsigned U of its size where only low bits are kept.
+func castSigned[S, U number](p *prep) ops.Kernel {
+	switch to := p.out[0].dt; {
+	case to == ndarray.Float32:
+		return castRange(p, convert[S, float32])
+	case to == ndarray.Float64:
+		return castRange(p, convert[S, float64])
+	case to.Size() <= p.in[0].dt.Size():
+		return castFrom[U](p)
+	case to == ndarray.Int32 || to == ndarray.Uint32:
+		return castRange(p, convert[S, uint32])
+	case to == ndarray.Int64 || to == ndarray.Uint64:
+		return castRange(p, convert[S, uint64])
+	}
+	return nil
+}
+
+func castByte(p *prep) ops.Kernel {
+	if to := p.out[0].dt; to == ndarray.Int16 || to == ndarray.Uint16 {
+		return castRange(p, convert[int8, uint16])
+	}
+	return castSigned[int8, uint8](p)
 }
 
 // castFrom converts S to the type of the result; nil if there is no code for that.
@@ -87,11 +111,7 @@ func castFrom[S number](p *prep) ops.Kernel {
 func convert[S, D number](c *ops.Call, lo, hi int) {
 	dst, src := elems[D](c.Out[0])[lo:hi], elems[S](c.In[0])[lo:hi]
 	if isFloat[S]() && !isFloat[D]() {
-		dt := arrayOf(c.Out[0]).DType
-		limit := float64(1 << 63)
-		if dt == ndarray.Int32 || dt.Size() < 4 {
-			limit = 1 << 31
-		}
+		limit := truncationLimit(c)
 		for i, v := range src {
 			x := float64(v)
 			if !(math.Abs(x) < limit) {
@@ -104,6 +124,16 @@ func convert[S, D number](c *ops.Call, lo, hi int) {
 	for i, v := range src {
 		dst[i] = D(v)
 	}
+}
+
+// truncationLimit is above what floats become integers of the result's type.
+//
+//go:noinline
+func truncationLimit(c *ops.Call) float64 {
+	if dt := arrayOf(c.Out[0]).DType; dt == ndarray.Int32 || dt.Size() < 4 {
+		return 1 << 31
+	}
+	return 1 << 63
 }
 
 // truth is 1 for everything but 0, NaN too.

@@ -298,7 +298,10 @@ func (k *qLinearAdd) add(c *ops.Call, lo, hi int) {
 func (k *qLinearAdd) addEach(c *ops.Call, lo, hi int) {
 	sa, sb, sy := f32(c.In[1])[0], f32(c.In[4])[0], f32(c.In[6])[0]
 	za, zb, zy := float32(k.zero(c, 0)), float32(k.zero(c, 1)), float32(k.zero(c, 2))
-	least := map[bool]int32{true: math.MinInt8}[k.signed]
+	least := int32(0)
+	if k.signed {
+		least = math.MinInt8
+	}
 	for i := lo; i < hi; i++ {
 		x := float32((float32(byteOf(arrayOf(c.In[0]), i)) - za) * sa)
 		y := float32((float32(byteOf(arrayOf(c.In[3]), i)) - zb) * sb)
