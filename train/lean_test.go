@@ -37,6 +37,29 @@ func TestLeanTypes(t *testing.T) {
 	}
 }
 
+// TestLeanHalves: steps in half types take less memory than in float32, by more than what rounds up, and have about the same loss.
+func TestLeanHalves(t *testing.T) {
+	const width, rows = 64, 4096
+	text := func(dt ndarray.DType) string {
+		return fmt.Sprintf(`in %%x: %[1]s[4096,64] in %%w: %[1]s[64,64] in %%v: %[1]s[64,64] %%a = MatMul(%%x, %%w) %%b = Tanh(%%a) %%c = MatMul(%%b, %%v) %%d = Gelu(%%c) out %%d`, dt)
+	}
+	bytes, losses := map[ndarray.DType]int64{}, map[ndarray.DType]float64{}
+	for _, dt := range []ndarray.DType{ndarray.Float32, ndarray.Float16, ndarray.BFloat16} {
+		weights := map[string]*ndarray.Array{"w": in(dt, waves(0.1, 1, width, width)), "v": in(dt, waves(0.1, 2, width, width))}
+		tr, err := train.New(t.Context(), parsed(t, text(dt), weights), train.Options{Loss: train.MeanSquaredError, Optimizer: train.Momentum(0.9, 0), Rate: train.Constant(0.01)})
+		require.NoError(t, err)
+		tr.Poison()
+		losses[dt], err = tr.Step(t.Context(), in(dt, waves(1, 5, rows, width)), in(dt, waves(0.5, 6, rows, width)))
+		require.NoError(t, err)
+		bytes[dt] = tr.Plan().ArenaBytes
+	}
+	for _, dt := range []ndarray.DType{ndarray.Float16, ndarray.BFloat16} {
+		assert.Less(t, 10*bytes[dt], 8*bytes[ndarray.Float32], dt)
+		assert.InDelta(t, losses[ndarray.Float32], losses[dt], 2e-3, dt)
+	}
+	t.Log(bytes, losses)
+}
+
 // in is an array in another element type.
 func in(dt ndarray.DType, a *ndarray.Array) *ndarray.Array {
 	b := ndarray.Must(dt, a.Shape...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/batch"
+	"github.com/berth-onnx/berth/internal/pieces"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/liveness"
@@ -65,7 +66,7 @@ func (s *search) plan(ctx context.Context, c candidate, thorough bool) (*plan, e
 	if !thorough {
 		opts = append(slices.Clone(opts), berth.WithPlanner(planner.GreedySize{}.Name()))
 	}
-	p, err := berth.FromModule(&one).Compile(watch.In(lean.In(ctx)), opts...)
+	p, err := berth.FromModule(&one).Compile(watch.In(lean.In(program.Preparer(pieces.Prepare).In(ctx))), opts...)
 	out.program = p
 	return out, err
 }

@@ -24,6 +24,7 @@ func init() {
 		".Conv": images, ".ConvTranspose": images, ".MaxPool": images, ".AveragePool": images, ".LpPool": images,
 		".GlobalAveragePool": images, ".GlobalMaxPool": images, ".GlobalLpPool": images, ".DepthToSpace": images, ".SpaceToDepth": images,
 		private + "ConvWeights": convWeights, private + "MaxPoolGradient": imagePairs, ".Attention": attention, private + "StepDropout": dropout,
+		private + "MatMul": withEpilogue(2, matMul), private + "Gemm": withEpilogue(3, gemm), private + "Conv": withEpilogue(3, images),
 		".Scan": scan, ".Loop": loop, ".LSTM": recurrent, ".GRU": recurrent, ".RNN": recurrent,
 	}
 }
@@ -463,4 +464,33 @@ func recurrent(_ *analysis, n *ssa.Node, in []form) *recipe {
 		r.out = append(r.out, form{split, axis, in[0].outer})
 	}
 	return r
+}
+
+// withEpilogue is the rule of a product with a program over its result, whose other operands stand behind the operator's own.
+func withEpilogue(own int, product rule) rule {
+	return func(a *analysis, n *ssa.Node, in []form) *recipe {
+		first := min(own, len(n.In))
+		base := &ssa.Node{Op: n.Op, Attrs: n.Attrs, In: n.In[:first], Out: n.Out}
+		r := product(a, base, in[:first])
+		if r == nil || r.onto != nil || !r.out[0].isSplit() {
+			return nil
+		}
+		f, out := r.out[0], result(n, 0)
+		for i := first; i < len(n.In); i++ {
+			if n.In[i] == nil {
+				continue
+			}
+			shape := dims(n, i)
+			axis := f.axis - len(out) + len(shape)
+			at := form{split, axis, f.outer}
+			switch {
+			case in[i].isAll() && axis >= 0 && shape[axis] != 1:
+				r.withCut(i, at)
+			case in[i].isAll(), in[i] == at:
+			default:
+				return nil
+			}
+		}
+		return r
+	}
 }

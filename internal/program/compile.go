@@ -182,7 +182,7 @@ func Workspaces(ctx context.Context, g *ssa.Graph, b backend.Backend, threads in
 			if !hasKernel(n, memory) {
 				continue
 			}
-			if p, err := b.Prepare(ctx, n, max(threads, 1)); err == nil && p.Scratch > 0 {
+			if p, err := prepare(ctx, b, n, max(threads, 1)); err == nil && p.Scratch > 0 {
 				of[n] = p.Scratch
 			}
 		}

@@ -193,7 +193,7 @@ func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
 	return k.get(ctx, string(key), func(p *prepared) error {
 		// A node that the backend refuses may be in a branch that never runs. If it
 		// runs, the reference kernel reports the error.
-		made, err := k.backend.Prepare(ctx, n, k.threads)
+		made, err := prepare(ctx, k.backend, n, k.threads)
 		if err == nil {
 			p.Prepared = made
 		}
