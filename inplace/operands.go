@@ -51,8 +51,11 @@ func overs(ctx context.Context, t *liveness.Layout) []over {
 		if ctx.Err() != nil {
 			break
 		}
-		found = overwritable(found[:0], t, s)
-		for _, o := range found {
+		found = overwritable(ctx, found[:0], t, s)
+		for i, o := range found {
+			if i%64 == 63 && ctx.Err() != nil {
+				break
+			}
 			point := liveness.Set(runs.Make(1))
 			point[0] = liveness.Range{Lo: s, Hi: s + 1}
 			k := key{o.in, o.out}
@@ -213,7 +216,7 @@ func (f *Folding) bare(v int) bool { return f.Classes[f.Of[v]].Bytes == f.lay.Va
 
 // overwritable appends the blocks that step s may write over: in is read there
 // through pairs with out only, and begins where out may begin.
-func overwritable(out []over, t *liveness.Layout, s int) []over {
+func overwritable(ctx context.Context, out []over, t *liveness.Layout, s int) []over {
 	st := &t.Steps[s]
 	if st.Border || st.Node == nil {
 		return out
@@ -223,7 +226,10 @@ func overwritable(out []over, t *liveness.Layout, s int) []over {
 			continue
 		}
 		shared := sharedRoots(t, st, pairs)
-		for _, a := range pairs {
+		for i, a := range pairs {
+			if i%64 == 63 && ctx.Err() != nil {
+				return out
+			}
 			o := st.Out[a.Out]
 			if o == liveness.None || t.Vars[o].Kind != liveness.Block {
 				continue

@@ -27,11 +27,11 @@ func (imp *importer) mainGraph() error {
 	if g.Results, err = s.results(w); err != nil {
 		return err
 	}
-	if err := imp.ctx.Err(); err != nil {
-		return err
-	}
-	seen := map[string]bool{}
+	seen := make(map[string]bool, len(w.Outputs))
 	for _, o := range w.Outputs {
+		if err := imp.ctx.Err(); err != nil {
+			return err
+		}
 		if seen[o.Name] {
 			return fail("give each output a name of its own, by Identity nodes where they are the same value", "the output %q of the graph is listed twice", o.Name)
 		}

@@ -159,6 +159,9 @@ func (imp *importer) run() (mod *ssa.Module, err error) {
 		return nil, err
 	}
 	imp.lower()
+	if err := imp.ctx.Err(); err != nil {
+		return nil, err
+	}
 	imp.module.Holds = append(imp.holds, imp.external.files...)
 	return imp.module, nil
 }

@@ -1,6 +1,8 @@
 package onnximport
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,8 +13,8 @@ import (
 
 // A Lowering replaces the nodes of one domain, which berth has no operators of, by
 // nodes of others. It may change the graph, which is a copy; with an error the
-// import goes on with the graph as it was, and the module has a warning.
-type Lowering func(g *ssa.Graph, opts Options) error
+// import goes on with the graph as it was, and the module has a warning. It looks at the context often, and returns its error.
+type Lowering func(ctx context.Context, g *ssa.Graph, opts Options) error
 
 var lowerings = map[string]Lowering{}
 
@@ -55,12 +57,17 @@ func (imp *importer) lowerDomain(domain string) error {
 	if f == nil {
 		return fmt.Errorf("the program does not import _ %q", lowerable[domain])
 	}
-	g, _ := imp.module.Graph.Clone()
-	if err := f(g, imp.opts); err != nil {
+	g, _, err := imp.module.Graph.CloneContext(imp.ctx)
+	if err == nil {
+		err = f(imp.ctx, g, imp.opts)
+	}
+	if err != nil {
 		return err
 	}
-	if err := ops.InferGraph(g); err != nil {
-		return err
+	for _, n := range g.Nodes {
+		if err := cmp.Or(imp.ctx.Err(), ops.Infer(n)); err != nil {
+			return err
+		}
 	}
 	imp.module.Graph = g
 	return nil

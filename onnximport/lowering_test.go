@@ -1,6 +1,7 @@
 package onnximport_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,7 +30,7 @@ func TestLoweringNotLinked(t *testing.T) {
 // TestRegisterLoweringTwice: a domain has one lowering.
 func TestRegisterLoweringTwice(t *testing.T) {
 	f := func() {
-		onnximport.RegisterLowering("test.twice", func(*ssa.Graph, onnximport.Options) error { return nil })
+		onnximport.RegisterLowering("test.twice", func(context.Context, *ssa.Graph, onnximport.Options) error { return nil })
 	}
 	f()
 	assert.Panics(t, f)

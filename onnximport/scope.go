@@ -155,15 +155,12 @@ func uniqueNames(ctx context.Context, g *ssa.Graph) {
 		done[v.ID] = true
 		v.Name = taken.Fresh(v.Name)
 	}
-	for _, list := range [][]*ssa.Value{g.Params, g.Results} {
+	for _, list := range [][]*ssa.Value{g.Params, g.Results, g.Values()} {
 		for _, v := range list {
+			if ctx.Err() != nil {
+				return
+			}
 			rename(v)
 		}
-	}
-	for _, v := range g.Values() {
-		if ctx.Err() != nil {
-			return
-		}
-		rename(v)
 	}
 }

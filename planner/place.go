@@ -56,7 +56,7 @@ func (b *board) clear() {
 func (b *board) fill(limit int64, order []int, rule func(i int) int64) []int64 {
 	cut := b.strips == nil && b.rows == nil && b.m.conflicts() == nil
 	for n, i := range order {
-		if cut = cut || (n%64 == 0 && b.m.stop()); cut {
+		if cut = cut || (n%8 == 0 && b.m.stop()); cut {
 			b.pile(order[n:])
 			break
 		}

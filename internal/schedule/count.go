@@ -102,9 +102,7 @@ type counter struct {
 func newModel(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *model {
 	c := newCounter(g, rot, control, how)
 	c.nestConcats()
-	if ctx.Err() == nil {
-		c.makeRegions()
-	}
+	c.makeRegions(ctx)
 	for i := range g.Nodes {
 		if ctx.Err() != nil {
 			break
@@ -189,10 +187,13 @@ func (c *counter) extent(p spot) (top *ssa.Value, lo, hi int64) {
 // makeRegions cuts every outermost block into regions, one between any two ends
 // of extents in it. A block that is cut counts exact bytes, one that is not is
 // rounded up.
-func (c *counter) makeRegions() {
+func (c *counter) makeRegions(ctx context.Context) {
 	cuts := map[*ssa.Value][]int64{}
 	var tops []*ssa.Value
 	for _, v := range c.valuesInOrder() {
+		if ctx.Err() != nil {
+			return
+		}
 		p := c.place[v.ID]
 		if p.root == nil {
 			continue
@@ -205,6 +206,9 @@ func (c *counter) makeRegions() {
 		cuts[top] = append(cuts[top], lo, hi)
 	}
 	for _, top := range tops {
+		if ctx.Err() != nil {
+			return
+		}
 		at := cuts[top]
 		slices.Sort(at)
 		at = slices.Compact(at)

@@ -27,6 +27,7 @@
 package nchwc
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -44,8 +45,8 @@ func init() { onnximport.RegisterLowering(domain, lower) }
 var channelBlocks = []int{8, 16}
 
 // lower replaces the operators of the domain.
-func lower(g *ssa.Graph, opts onnximport.Options) error {
-	b := &unblocker{block: opts.ChannelBlock}
+func lower(ctx context.Context, g *ssa.Graph, opts onnximport.Options) error {
+	b := &unblocker{ctx: ctx, block: opts.ChannelBlock}
 	g.Walk(b.collect)
 	if err := b.findBlock(); err != nil {
 		return err
@@ -55,6 +56,7 @@ func lower(g *ssa.Graph, opts onnximport.Options) error {
 
 // unblocker is one conversion.
 type unblocker struct {
+	ctx   context.Context
 	block int
 	nodes []*ssa.Node
 }

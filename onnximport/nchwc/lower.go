@@ -16,6 +16,9 @@ import (
 // node are known when it is met.
 func (b *unblocker) graph(g *ssa.Graph) error {
 	for _, n := range slices.Clone(g.Nodes) {
+		if err := b.ctx.Err(); err != nil {
+			return err
+		}
 		if len(n.Bodies) > 0 {
 			if err := ops.Infer(n); err != nil { // gives the bodies' parameters their types
 				return err

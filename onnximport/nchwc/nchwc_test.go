@@ -1,9 +1,11 @@
 package nchwc_test
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -208,4 +210,47 @@ func sameResults(t *testing.T, want, got *ssa.Graph) {
 		require.InDelta(t, a.Float(i), b.Float(i), 1e-5, "element %d", i)
 	}
 	require.Greater(t, most, 0.01, "results that say something")
+}
+
+// endsAt is a context that ends when it is looked at for a number of times, and counts looks from this package.
+type endsAt struct {
+	context.Context
+	looks, last, within int
+}
+
+func (e *endsAt) Err() error {
+	e.looks++
+	frames := make([]uintptr, 8)
+	all := runtime.CallersFrames(frames[:runtime.Callers(2, frames)])
+	for more := true; more; {
+		var f runtime.Frame
+		if f, more = all.Next(); strings.Contains(f.Function, "/nchwc.") {
+			e.within++
+			break
+		}
+	}
+	if e.last > 0 && e.looks >= e.last {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestEnds: an import that is ended while it lowers the domain has no module, whenever that is, and lowering looks at every node.
+func TestEnds(t *testing.T) {
+	load := func(last int) (*endsAt, error) {
+		ctx := &endsAt{Context: context.Background(), last: last}
+		m, err := onnximport.Load(blockedFiles+"padded.ort.onnx", onnximport.Options{Context: ctx})
+		if err == nil {
+			assert.Zero(t, blockedNodes(m.Graph), "ended at look %d", last)
+			m.Close()
+		}
+		return ctx, err
+	}
+	whole, err := load(0)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, whole.within, 5, "of %d", whole.looks)
+	for last := 1; last <= whole.looks; last++ {
+		_, err := load(last)
+		assert.ErrorIs(t, err, context.Canceled, "at look %d of %d", last, whole.looks)
+	}
 }
