@@ -210,6 +210,7 @@ var apiFuncs = map[string]any{
 	"planner.NewPartial":          planner.NewPartial,
 	"planner.ReadCSV":             planner.ReadCSV,
 	"planner.Validate":            planner.Validate,
+	"planner.ValidateContext":     planner.ValidateContext,
 	"planner.WriteCSV":            planner.WriteCSV,
 	"preprocess.ForInput":         preprocess.ForInput,
 	"preprocess.ReadWAV":          preprocess.ReadWAV,

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"cmp"
 	"fmt"
 	"math/bits"
@@ -63,23 +64,31 @@ func (f *Fault) Error() string { return "planner: invalid plan: " + f.Reason }
 // For fixed schedules it sweeps over time: the live buffers are kept by their rank in offset order, and a new one
 // is compared with the nearest live one on each side. For other orders all pairs that share bytes are asked for interference.
 func Validate(p *Problem, s *Solution) (err error) {
+	return ValidateContext(context.Background(), p, s)
+}
+
+// ValidateContext is [Validate] of a plan that may have many buffers: it ends with the context, and its error.
+func ValidateContext(ctx context.Context, p *Problem, s *Solution) (err error) {
 	defer rescue.Into(&err)
 	if f := validateEach(p, s); f != nil {
 		return f
 	}
 	var f *Fault
 	if o, ok := p.order().(Intervals); ok {
-		f = sweepTime(o, p, s)
+		f = sweepTime(ctx, o, p, s)
 	} else {
 		f = sweepBytes(p, s)
 	}
 	if f != nil {
 		return f
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if f = validateBound(p, s); f != nil {
 		return f
 	}
-	return nil
+	return ctx.Err()
 }
 
 // validateEach verifies what can be seen without time: count, bounds, alignment, height.
@@ -105,7 +114,7 @@ func validateEach(p *Problem, s *Solution) *Fault {
 }
 
 // sweepTime looks for overlaps in a fixed schedule.
-func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
+func sweepTime(ctx context.Context, o Intervals, p *Problem, s *Solution) *Fault {
 	type event struct {
 		at, birth, buf int // birth: 1, or 0 for a death, which comes first
 	}
@@ -124,9 +133,15 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 		a, b := events[i], events[j]
 		return cmp.Or(cmp.Compare(a.at, b.at), a.birth-b.birth, a.buf-b.buf) < 0
 	})
+	if ctx.Err() != nil {
+		return nil
+	}
 	byRank, rank := rankByOffset(s.Offsets)
 	live := newLiveSet(len(rank))
-	for _, e := range events {
+	for k, e := range events {
+		if k%256 == 0 && ctx.Err() != nil {
+			return nil // the caller's error
+		}
 		r := rank[e.buf]
 		if e.birth == 0 {
 			live.remove(r)

@@ -179,7 +179,10 @@ func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
 		key = fmt.Appendf(nil, "%p", n)
 	}
 	for _, values := range [...][]*ssa.Value{n.In, n.Out} {
-		for _, v := range values {
+		for i, v := range values {
+			if i%256 == 255 && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			key = append(key, 0xff)
 			if v != nil {
 				key = appendDims(key, v.Type)

@@ -73,17 +73,18 @@ func (c *compiler) solve(ctx context.Context, prob *planner.Problem) (*planner.S
 		}
 	}
 	sol := savedPlan(ctx, c.opts.Saved, prob)
-	if sol == nil || planner.Validate(prob, sol) != nil {
+	if sol == nil || planner.ValidateContext(ctx, prob, sol) != nil {
 		var err error
 		if sol, err = pl.Plan(ctx, prob); err != nil {
 			return nil, fmt.Errorf("planner %s: %w", pl.Name(), err)
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	err := planner.ValidateContext(ctx, prob, sol)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	if err := planner.Validate(prob, sol); err != nil && !c.opts.noValidate {
+	if err != nil && !c.opts.noValidate {
 		return nil, fmt.Errorf("planner %s made an invalid plan: %w", pl.Name(), err)
 	}
-	return sol, ctx.Err()
+	return sol, nil
 }
