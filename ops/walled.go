@@ -27,6 +27,7 @@ var walled = map[string][]Key{
 		{"", "Crop"},
 		{"", "DynamicSlice"},
 		{"", "ImageScaler"},
+		{"", "MaxRoiPool"},
 		{"", "ParametricSoftplus"},
 		{"", "Scale"},
 		{"", "ScaledTanh"},

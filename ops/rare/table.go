@@ -45,6 +45,7 @@ var own = []*ops.Op{
 	&BiasSplitGelu,
 	&BiasSoftmax,
 	&MSUnique,
+	&MaxRoiPool,
 }
 
 func init() { ops.Register(own...) }

@@ -1,5 +1,5 @@
 // Package standard links the operators that ordinary models hold: the default
-// domain without ImageDecoder and the operators of signals, ai.onnx.ml, and of com.microsoft what ONNX Runtime's
+// domain without ImageDecoder, MaxRoiPool and the operators of signals, ai.onnx.ml, and of com.microsoft what ONNX Runtime's
 // optimizers, quantizers and exporters write. Package onnximport, and so the root
 // package, imports it.
 package standard

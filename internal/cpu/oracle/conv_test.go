@@ -50,6 +50,7 @@ func TestConv(t *testing.T) {
 		{op: "Conv", in: []arg{f32s(1, 3, 6, 7, 8), f32s(5, 3, 3, 2, 3).c()}, attrs: lists("pads", []int{1, 0, 1, 1, 1, 1}), tol: 1e-4},
 		{op: "Conv", in: []arg{f32s(2, 17, 5, 13, 15), f32s(34, 17, 3, 3, 3).c(), f32s(34)}, attrs: lists("pads", []int{1, 1, 1, 1, 1, 1}), tol: 1e-3},
 		{op: "Conv", in: []arg{f32s(1, 17, 5, 13, 15), f32s(34, 17, 2, 1, 1).c()}, attrs: lists("strides", []int{2, 1, 1}), tol: 1e-4},
+		{op: "Conv", name: "two outputs to each input", in: []arg{f32s(2, 20, 17, 19), f32s(40, 1, 7, 7).c(), f32s(40)}, attrs: grouped(20, lists("pads", []int{3, 3, 3, 3}, "strides", []int{2, 2})...), tol: 1e-3},
 		{op: "Conv", name: "three outputs", in: []arg{f32s(2, 40, 17, 19), f32s(3, 40, 3, 3).c(), f32s(3)}, attrs: lists("pads", []int{1, 1, 1, 1}), tol: 1e-3},
 		{op: "Conv", name: "three outputs, taps outside", in: []arg{f32s(1, 40, 7, 6), f32s(3, 40, 3, 3).c(), f32s(3)}, attrs: lists("pads", []int{9, 9, 9, 9}, "dilations", []int{9, 8}), tol: 1e-3},
 		{op: "Conv", name: "one output of a signal", in: []arg{f32s(1, 32, 700), f32s(1, 32, 7).c(), f32s(1)}, attrs: lists("pads", []int{3, 3}), tol: 1e-3},

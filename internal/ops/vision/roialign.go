@@ -51,7 +51,7 @@ func inferRoiAlign(n *ssa.Node) []ops.Inferred {
 	case batch.Rank() > 0:
 		regions = batch.Shape[0]
 	}
-	return regionsOf(x, regions, ops.Int(n, "output_height"), ops.Int(n, "output_width"))
+	return RegionsOf(x, regions, ops.Int(n, "output_height"), ops.Int(n, "output_width"))
 }
 
 // roiBins is one region in the coordinates of X.
@@ -178,4 +178,16 @@ func poolPoints[T kit.RealNum](points [][4]tap, count int, plane []T, largest bo
 		return T(best)
 	}
 	return T(sum / float64(count))
+}
+
+// RegionsOf is the type of regions of x, all brought to one size.
+func RegionsOf(x ssa.Type, regions ssa.Dim, height, width int64) []ops.Inferred {
+	dims := []ssa.Dim{regions, {}, ssa.D(height), ssa.D(width)}
+	if x.Ranked {
+		if len(x.Shape) != 4 {
+			kit.Failf("X has rank %d, it must be 4", len(x.Shape))
+		}
+		dims[1] = x.Shape[1]
+	}
+	return ops.One(ssa.TensorOf(x.DType, dims...))
 }

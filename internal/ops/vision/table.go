@@ -10,7 +10,6 @@ var Ops = []*ops.Op{
 	&AffineGrid,
 	&NonMaxSuppression,
 	&RoiAlign,
-	&MaxRoiPool,
 }
 
 func init() { ops.Register(Ops...) }

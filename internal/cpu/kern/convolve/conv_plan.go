@@ -93,6 +93,9 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 	if g.isDepthwise() && !g.s.Shuffle {
 		return ConvPlan{Algorithm: ConvDepthwise, Reason: "one input channel to each output channel"}, nil
 	}
+	if g.multiplies() {
+		return ConvPlan{Algorithm: ConvDepthwise, Reason: fmt.Sprintf("%d output channels to each input channel", g.ocg)}, nil
+	}
 	if p, ok := g.planColumns(); ok {
 		return p, nil
 	}
@@ -188,9 +191,18 @@ func (g *geometry) overFrames() bool {
 
 // isDepthwise reports whether each output channel depends on one input channel, through
 // a window of more than one element whose taps can be listed.
-func (g *geometry) isDepthwise() bool {
+func (g *geometry) isDepthwise() bool { return g.ocg == 1 && g.hasWindows() }
+
+// multiplies reports a depthwise convolution of plain images with a few output channels to each input channel.
+func (g *geometry) multiplies() bool {
+	const few = 4
+	return g.ocg > 1 && g.ocg <= few && g.s.Groups >= g.t.Block()/2 && !g.isBlocked() && !g.s.Shuffle && g.hasWindows()
+}
+
+// hasWindows reports groups of one input channel under a window of more than one element whose taps can be listed.
+func (g *geometry) hasWindows() bool {
 	s := &g.s
-	return g.icg == 1 && g.ocg == 1 && s.Groups > 1 && g.taps > 1 && s.Kernel[0] == 1 && s.In[0] == 1 && s.PadBegin[0] == 0 && s.PadEnd[0] == 0 && g.listsTaps()
+	return g.icg == 1 && s.Groups > 1 && g.taps > 1 && s.Kernel[0] == 1 && s.In[0] == 1 && s.PadBegin[0] == 0 && s.PadEnd[0] == 0 && g.listsTaps()
 }
 
 // isPointwise reports whether the matrix of patches is the input.

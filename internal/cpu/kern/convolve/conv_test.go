@@ -68,7 +68,7 @@ func fitting(g *geometry) []ConvAlgorithm {
 	if g.isPointwise() {
 		out = append(out, ConvPointwise)
 	}
-	if g.isDepthwise() && !g.s.Shuffle {
+	if g.isDepthwise() && !g.s.Shuffle || g.multiplies() {
 		out = append(out, ConvDepthwise)
 	}
 	if g.directFits() {
@@ -197,7 +197,9 @@ func TestConvShapes(t *testing.T) {
 			runConv(t, conv2(2, 4, 6, 2, 6, w+4, 5, 3, 2), w%3)
 			runConv(t, conv2(1, 9, 17, 1, 3, w, 1, 1, 0), w%3)
 			runConv(t, conv2(2, 6, 15, 3, 3, w, 1, 2, 0), w%3)
+			runConv(t, conv2(2, 9, 18, 9, 1+w%6, w+3, 5, 1+w%2, 2), w%3) // two outputs to each input channel
 		}
+		runConv(t, conv2(1, 37, 111, 37, 23, 25, 7, 2, 3), 0)
 		runConv(t, conv2(1, 70, 40, 1, 7, 7, 3, 1, 1), 0)  // several blocks of K
 		runConv(t, conv2(1, 300, 33, 1, 5, 7, 1, 1, 0), 1) // the same, pointwise
 		runConv(t, conv2(1, 4, 8, 1, 40, 40, 3, 1, 1), 0)  // several tiles

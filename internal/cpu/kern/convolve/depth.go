@@ -6,7 +6,10 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
 
-// Depthwise convolution: one window for each channel; see taps.go, and depthrows.go for what needs no blocks.
+// Depthwise convolution: one window for each channel; see taps.go, and depthrows.go for what needs no blocks. With several output channels
+// to each input channel, a task computes those of one remainder, which lie that many channels apart:
+//
+//	X [0 1 2 …]  ──▶  Y [0 2 4 …], with other weights  Y [1 3 5 …]
 
 // depthGrid is the geometry of a depthwise convolution.
 func (c *geometry) depthGrid() tapGrid {
@@ -45,10 +48,11 @@ type depthConv struct {
 	*geometry
 	strips strips
 	b      int // channels of a block
+	each   int // output channels to each input channel
 }
 
 func newDepthConv(g *geometry) *depthConv {
-	c := &depthConv{geometry: g, b: g.t.Block()}
+	c := &depthConv{geometry: g, b: g.t.Block(), each: g.ocg}
 	c.strips.g = g.depthGrid()
 	if c.padsStrips() {
 		c.strips.pad(!g.s.Epilogue.Residual)
@@ -56,7 +60,7 @@ func newDepthConv(g *geometry) *depthConv {
 		c.strips.g.plan(false)
 	}
 	c.strips.inBlocked, c.strips.outBlocked = g.s.InBlocked, g.s.OutBlocked
-	c.strips.plan(g.s.OutC)
+	c.strips.plan(g.s.InC)
 	return c
 }
 
@@ -74,17 +78,20 @@ func (c *depthConv) padsStrips() bool {
 	return pads && pays && s.ConstW && within(1) && within(2) && span(1)*((c.out[2]-1)*s.Stride[2]+span(2)) <= stripFloats/c.b
 }
 
-// packing lays the weights out as [block][tap][channel of the block], in one piece.
+// packing lays the weights out as [remainder][block][tap][channel of the block], in one piece.
 func (c *depthConv) packing() *gemm.Packing {
-	size := machine.RoundUp(c.s.OutC, c.b) * c.taps
+	blocks := machine.CeilDiv(c.s.InC, c.b)
+	size := c.each * blocks * c.b * c.taps
 	return &gemm.Packing{
 		Layout: c.weightLayout("depthwise"), Size: size, UnitSize: c.b * c.taps, SourceLen: c.weightLen(), Pieces: 1,
 		Span: func(int) (at, n int) { return 0, size },
 		Pack: func(dst, w []float32, _ int) {
 			clear(dst[:size])
 			for ch := range c.s.OutC {
+				from := ch / c.each
+				to := (ch%c.each*blocks+from/c.b)*c.taps*c.b + from%c.b
 				for t := range c.taps {
-					dst[((ch/c.b)*c.taps+t)*c.b+ch%c.b] = w[ch*c.taps+t]
+					dst[to+t*c.b] = w[ch*c.taps+t]
 				}
 			}
 		},
@@ -96,40 +103,43 @@ func (c *depthConv) perWorker() int {
 }
 
 func (c *depthConv) workspace(threads int) int {
-	return c.perWorker() * max(1, min(threads, c.strips.tasks(c.s.Batch)))
+	return c.perWorker() * max(1, min(threads, c.each*c.strips.tasks(c.s.Batch)))
 }
 
 func (c *depthConv) run(r *convRun, threads int) {
-	r.overPool(c.strips.tasks(c.s.Batch), c.perWorker(), threads)
+	r.overPool(c.each*c.strips.tasks(c.s.Batch), c.perWorker(), threads)
 }
 
 // task computes one strip.
 func (c *depthConv) task(r *convRun, i, worker int) {
 	s, e := &c.strips, &c.s.Epilogue
 	buf := r.buffer(worker)
-	p := s.load(c.t, i, r.args.X, r.args.Y, &buf)
+	p, turn := s.load(c.t, i/c.each, r.args.X, r.args.Y, &buf), i%c.each
+	first, step := p.block*s.g.b*c.each+turn, c.each*c.outN
 	bias := buf.Floats(s.g.b)
 	clear(bias)
 	if e.Bias != simd.NoBias {
-		copy(bias, r.args.Bias[p.block*s.g.b:][:p.have])
+		for j := range p.have {
+			bias[j] = r.args.Bias[first+j*c.each]
+		}
 	}
 	lo, hi := c.bounds()
 	n := (p.y1 - p.y0) * c.out[2]
-	to := (p.image*c.s.OutC+p.block*s.g.b)*c.outN + p.y0*c.out[2]
+	to := (p.image*c.s.OutC+first)*c.outN + p.y0*c.out[2]
 	var res []float32
 	switch {
 	case e.Residual && c.s.OutBlocked:
 		res = r.args.Residual[s.outAt(&p):]
 	case e.Residual:
-		r.bringResidual(p.out, to, c.outN, p.have, n)
+		r.bringResidual(p.out, to, step, p.have, n)
 		res = p.out
 	}
-	s.sum(c.t, &p, res, r.w.At(p.block*c.taps*s.g.b), &bias[0], lo, hi)
+	s.sum(c.t, &p, res, r.w.At((turn*s.blocks+p.block)*c.taps*s.g.b), &bias[0], lo, hi)
 	if c.s.OutBlocked {
 		c.finishBlock(p.out[:n*s.g.b], p.block)
 		return
 	}
-	r.leave(p.out, to, c.outN, p.have, n)
+	r.leave(p.out, to, step, p.have, n)
 }
 
 // bringResidual brings n pixels of a plain residual, from element at on and channels step apart, into a block: where the sums

@@ -24,7 +24,7 @@ type depthRows struct {
 func (g *geometry) depthRowsFit() bool {
 	s := &g.s
 	stride := s.Stride[2]
-	return g.t.DepthRows[0] != nil && !g.isBlocked() && !s.Epilogue.Residual && s.Kernel == [3]int{1, 3, 3} && s.Dilation == [3]int{1, 1, 1} &&
+	return g.t.DepthRows[0] != nil && g.ocg == 1 && !g.isBlocked() && !s.Epilogue.Residual && s.Kernel == [3]int{1, 3, 3} && s.Dilation == [3]int{1, 1, 1} &&
 		stride <= 2 && s.Stride[1] == stride && min(g.inN, g.outN) > 0
 }
 

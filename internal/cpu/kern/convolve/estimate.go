@@ -90,7 +90,7 @@ func (g *geometry) pointwiseShare() float64 {
 // changes is what bringing so many elements of input and output into the other layout costs.
 // The direct kernels read plain images as they are.
 func (g *geometry) changes(in, out float64) (cost float64) {
-	if !g.s.InBlocked && (g.depthwiseBlocks() || g.slidesByOne()) {
+	if !g.s.InBlocked && (g.depthwiseBlocks() || g.multiplies() || g.slidesByOne()) {
 		cost += ChangeCost * in
 	}
 	if !g.s.OutBlocked {
@@ -103,8 +103,8 @@ func (g *geometry) changes(in, out float64) (cost float64) {
 func (g *geometry) fill() float64 {
 	b := g.t.Block()
 	fill := float64(g.ocg) / float64(machine.RoundUp(g.ocg, b))
-	if g.depthwiseBlocks() {
-		return float64(g.s.OutC) / float64(machine.RoundUp(g.s.OutC, b))
+	if g.depthwiseBlocks() || g.multiplies() {
+		return float64(g.s.InC) / float64(machine.RoundUp(g.s.InC, b))
 	}
 	if g.s.InBlocked {
 		fill *= float64(g.icg) / float64(machine.RoundUp(g.icg, b))

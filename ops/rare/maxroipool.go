@@ -1,9 +1,10 @@
-package vision
+package rare
 
 import (
 	"math"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/internal/ops/vision"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -29,19 +30,7 @@ func inferMaxRoiPool(n *ssa.Node) []ops.Inferred {
 	if rois.Rank() > 0 {
 		regions = rois.Shape[0]
 	}
-	return regionsOf(x, regions, pooled[0], pooled[1])
-}
-
-// regionsOf is the type of regions of x, all brought to one size.
-func regionsOf(x ssa.Type, regions ssa.Dim, height, width int64) []ops.Inferred {
-	dims := []ssa.Dim{regions, {}, ssa.D(height), ssa.D(width)}
-	if x.Ranked {
-		if len(x.Shape) != 4 {
-			kit.Failf("X has rank %d, it must be 4", len(x.Shape))
-		}
-		dims[1] = x.Shape[1]
-	}
-	return ops.One(ssa.TensorOf(x.DType, dims...))
+	return vision.RegionsOf(x, regions, pooled[0], pooled[1])
 }
 
 func pooledShape(n *ssa.Node) []int64 {
