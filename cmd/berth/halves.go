@@ -46,7 +46,7 @@ const (
 	halfTimes, halfUnits = 4, 8
 	wideTimes, wideUnits = 2, 4
 
-	mostJudged, mostRescued = 10e9, 500e9
+	mostJudged, mostRescued = 3e9, 500e9
 
 	fewElements, mostNudges = 64, 8
 )

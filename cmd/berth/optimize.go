@@ -61,7 +61,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"rounding (2^-11 for float16, 2^-8 for bfloat16) of the output's scale; computed in float32, 2 times plus 4 units.\n" +
 			"With inputs times 1000 or 0.001 this holds for float32, too, against float64. Differences of float32 within the default\n" +
 			"tolerance that exceed 8 units (2^-24 of an output's scale) pass if the result is as near to the original in float64 as\n" +
-			"4 times the original itself, plus 8 units; that is left out, and told, above 1e10 operations.\n" +
+			"4 times the original itself, plus 8 units; that is left out, and told, above 3e9 operations.\n" +
 			"Differences beyond the default tolerance pass by the same bound, up to 5e11 operations, unless rounding makes as much as the output is large.\n" +
 			"Outputs that differ because selections (TopK, NonMaxSuppression, comparisons, Floor, …) decide near ties otherwise pass if with the original's selections\n" +
 			"all outputs and all that is selected from are the same by these rules; such selections are named (near ties).",

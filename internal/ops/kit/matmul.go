@@ -21,16 +21,9 @@ type ProductNum interface {
 	float32 | float64 | int32 | int64
 }
 
-// MatMulAdd64 is [MatMulAdd] for float64; see package wide.
-var MatMulAdd64 func(call *ops.Call, m, n, k int, a []float64, lda int, b []float64, ldb int, c []float64, ldc int)
-
 // MatMulAdd computes C += A·B for row-major A [m,k], B [k,n], C [m,n] with row
 // strides lda, ldb, ldc.
 func MatMulAdd[T ProductNum](call *ops.Call, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int) {
-	if f, ok := any(MatMulAdd64).(func(*ops.Call, int, int, int, []T, int, []T, int, []T, int)); ok && f != nil {
-		f(call, m, n, k, a, lda, b, ldb, c, ldc)
-		return
-	}
 	w := Watching(call)
 	for i := range m {
 		for p, f := range a[i*lda:][:k] {

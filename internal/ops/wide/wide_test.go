@@ -38,21 +38,38 @@ func TestProducts(t *testing.T) {
 		}
 		for _, threads := range []int{1, 3} {
 			got := append([]float64(nil), before...)
-			kit.MatMulAdd(&ops.Call{Ctx: t.Context(), Threads: threads}, m, n, k, a, k, b, n, got, n)
+			kit.Product64(&ops.Call{Ctx: t.Context(), Threads: threads}, m, n, k, a, k, b, n, got, n)
 			assert.InDeltaSlice(t, want, got, 1e-12, "%v", c)
 		}
 	}
 }
 
-// TestLinked: the kernel of Conv computes float64 in blocks and float32 as before; both add up the same products.
+// TestLinked: kernels compute float64 in blocks and float32 as before; both add up the same products.
 func TestLinked(t *testing.T) {
-	const graph = `graph "g" { in %x: TYPE[1,2,3,3] in %w: TYPE[5,2,2,2] %y = Conv(%x, %w) [pads=[1, 0, 0, 1]] out %y }`
+	for _, c := range []struct {
+		graph string
+		x, w  []int
+	}{
+		{`%y = Conv(%x, %w) [pads=[1, 0, 0, 1]]`, []int{1, 2, 3, 3}, []int{5, 2, 2, 2}},
+		{`%y = MatMul(%x, %w)`, []int{3, 1, 4, 5}, []int{2, 5, 6}},
+		{`%y = MatMul(%x, %w)`, []int{5}, []int{2, 5, 6}},
+		{`%y = MatMul(%x, %w)`, []int{2, 4, 5}, []int{5}},
+		{`const %b: TYPE[3] = [1, 2, 3] %y = Gemm(%x, %w, %b) [transB=1]`, []int{4, 5}, []int{3, 5}},
+		{`const %b: TYPE[3] = [1, 2, 3] %y = Gemm(%x, %w, %b)`, []int{4, 5}, []int{5, 3}},
+		{`%y = Gemm(%x, %w) [transA=1, alpha=2]`, []int{5, 4}, []int{5, 3}},
+	} {
+		t.Run(c.graph, func(t *testing.T) { sameInBoth(t, c.graph, c.x, c.w) })
+	}
+}
+
+func sameInBoth(t *testing.T, nodes string, xs, ws []int) {
+	graph := `graph "g" { in %x: TYPE[...] in %w: TYPE[...] ` + strings.Replace(nodes, "%y =", "%y: TYPE[...] =", 1) + ` out %y }`
 	var got [2]*ndarray.Array
 	for i, dt := range []ndarray.DType{ndarray.Float32, ndarray.Float64} {
 		text := map[ndarray.DType]string{ndarray.Float32: "float32", ndarray.Float64: "float64"}[dt]
 		g, err := ssa.ParseGraph(strings.ReplaceAll(graph, "TYPE", text))
 		require.NoError(t, err)
-		x, w := ndarray.Must(dt, 1, 2, 3, 3), ndarray.Must(dt, 5, 2, 2, 2)
+		x, w := ndarray.Must(dt, xs...), ndarray.Must(dt, ws...)
 		for _, a := range []*ndarray.Array{x, w} {
 			for j := range a.Len() {
 				a.SetFloat(j, float64(j%7-3))
@@ -62,11 +79,12 @@ func TestLinked(t *testing.T) {
 		require.NoError(t, err)
 		got[i] = out[0].(*ndarray.Array)
 	}
+	assert.Equal(t, got[0].Shape, got[1].Shape)
 	for j := range got[0].Len() {
 		assert.Equal(t, got[0].Float(j), got[1].Float(j))
 	}
-	bad := ndarray.Must(ndarray.Float64, 4)
-	g, err := ssa.ParseGraph(`graph "g" { in %x: float64[...] in %w: float64[...] %y: float64[...] = Conv(%x, %w) out %y }`)
+	bad := ndarray.Must(ndarray.Float64, 4, 7, 9)
+	g, err := ssa.ParseGraph(strings.ReplaceAll(graph, "TYPE", "float64"))
 	require.NoError(t, err)
 	_, err = ops.Interpret(t.Context(), g, []ndarray.Value{bad, bad}, nil)
 	require.Error(t, err)
