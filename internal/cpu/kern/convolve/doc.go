@@ -26,7 +26,8 @@
 //
 //	patches, depthwise            (C·T+2)·u·Σ|x·w|
 //	columns                       (C+T+3)·u·Σ|x·w|
-//	direct, phases                (min(C·T, 128+16·T) + C·T/128 + 3)·u·Σ|x·w|
+//	direct                        (min(C·T, 128+16·T) + C·T/128 + 3)·u·Σ|x·w|
+//	phases                        (min(C·T, 256+16·T) + C·T/256 + 3)·u·Σ|x·w|
 //	Winograd F(2,3)               (min(C,32)+C/32+12)·u·64·Σ_c max|x_c|·max|w_c|
 //	Winograd F(4,3)               (min(C,32)+C/32+20)·u·598·Σ_c max|x_c|·max|w_c|
 //	average pooling               (T+2)·u·Σ|x| by the count that divides the sum

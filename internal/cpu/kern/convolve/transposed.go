@@ -333,13 +333,16 @@ func (d *transposedConv) args(r *convRun, k *transposedTask) simd.DirectArgs {
 	return a
 }
 
+// phaseChain is about how many products of a phase are added up one after the other, in a call each.
+const phaseChain = 256
+
 // phase computes rows and pixels of one phase into part, chain by chain, so that the weights of a chain stay near.
 func (d *transposedConv) phase(r *convRun, k *transposedTask, a simd.DirectArgs, p, q *phase, at [4]int, part []float32) {
 	taps, n := p.taps*q.taps, at[3]-at[2]
 	lanes := k.blocks * d.b
 	w := unsafe.Add(a.W, 4*d.phaseAt(p.tap, q.tap, lanes))
 	a.OutBlock, a.Kh, a.Kw = 4*(at[1]-at[0])*n*d.b, p.taps, q.taps
-	cuts, chains := gemm.NewSplit(n, d.t.Mr), gemm.NewSplit(d.perGroup, machine.CeilDiv(directChain, d.width*taps))
+	cuts, chains := gemm.NewSplit(n, d.t.Mr), gemm.NewSplit(d.perGroup, machine.CeilDiv(phaseChain, d.width*taps))
 	in := r.in[k.group*d.perGroup*d.pad.size():]
 	for c := range chains.P {
 		first, planes := chains.Part(c)
