@@ -40,6 +40,7 @@ var walled = map[string][]Key{
 		{"com.microsoft", "CausalConvWithState"},
 		{"com.microsoft", "ConvTransposeWithDynamicPads"},
 		{"com.microsoft", "CropAndResize"},
+		{"com.microsoft", "DecoderMaskedMultiHeadAttention"},
 		{"com.microsoft", "DynamicTimeWarping"},
 		{"com.microsoft", "EngramGate"},
 		{"com.microsoft", "GatedAdd"},

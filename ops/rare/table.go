@@ -46,6 +46,7 @@ var own = []*ops.Op{
 	&BiasSoftmax,
 	&MSUnique,
 	&MaxRoiPool,
+	&DecoderMaskedMultiHeadAttention,
 }
 
 func init() { ops.Register(own...) }

@@ -58,7 +58,6 @@ var Ops = []*ops.Op{
 	&QEmbedLayerNormalization,
 	&MSGridSample,
 	&SparseAttention,
-	&DecoderMaskedMultiHeadAttention,
 }
 
 func init() { ops.Register(Ops...) }
