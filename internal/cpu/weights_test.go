@@ -155,8 +155,8 @@ func TestConvolutionsOfOneGeometryAreOne(t *testing.T) {
 	b := New()
 	prepared := func(pad int64, groups int) *conv {
 		g := ssa.NewGraph("g")
-		x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 1, 6, 9, 9))
-		w := g.AddConst("w", randomWeights(rand.New(rand.NewSource(pad)), 6, 6/groups, 3, 3))
+		x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 1, 24, 9, 9))
+		w := g.AddConst("w", randomWeights(rand.New(rand.NewSource(pad)), 24, 24/groups, 3, 3))
 		n := g.NewNode("Conv", []*ssa.Value{x, w}, 1, ssa.IntsAttr("pads", pad, pad, 1, 1), ssa.IntAttr("group", int64(groups)))
 		require.NoError(t, ops.Infer(n))
 		p, err := b.Prepare(t.Context(), n, 1)
