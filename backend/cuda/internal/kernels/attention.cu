@@ -82,6 +82,7 @@ ENTRY(attention, THREADS)(const Element *__restrict__ q, const Element *__restri
     for (int j = threadIdx.x; j < p.keys; j += THREADS) store(kept + row + j, scores[j] * factor);
   for (int d = threadIdx.x; d < p.valueSize; d += THREADS) {
     float out = 0.0f;
+    #pragma unroll 1 // two and more spill registers on sm_80
     for (int j = 0; j < p.keys; j++)
       if (scores[j] != 0.0f) out += scores[j] * load(v + (long long)j * p.v.row + d); // one of weight 0 may be infinite
     store(y + d, out * factor);
