@@ -124,6 +124,7 @@ var apiFuncs = map[string]any{
 	"ndarray.Scalar":              ndarray.Scalar[float32],
 	"ndarray.Slice":               ndarray.Slice[float32],
 	"ndarray.Strings":             ndarray.Strings,
+	"ndarray.Truncated":           ndarray.Truncated,
 	"onnximport.FromBytes":        onnximport.FromBytes,
 	"onnximport.FromModel":        onnximport.FromModel,
 	"onnximport.Load":             onnximport.Load,
