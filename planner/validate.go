@@ -1,8 +1,8 @@
 package planner
 
 import (
-	"context"
 	"cmp"
+	"context"
 	"fmt"
 	"math/bits"
 	"slices"
