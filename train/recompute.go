@@ -48,6 +48,7 @@ func (t *Trainer) planned(ctx context.Context, m *ssa.Module, opts []berth.Optio
 	if err != nil || s.fits(p) {
 		return s.take(p), err
 	}
+	s.least = p
 	for _, c := range slices.Insert(list[1:], 1, inParts(s.axes)...) {
 		if 2*c.segments > s.nodes || s.axes != nil && c.segments > fewSegments {
 			break

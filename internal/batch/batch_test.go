@@ -62,6 +62,16 @@ var cases = []struct {
 		%p = MatMul(%h, %w) %s = Add(%p, %x) %n = Tanh(%s) out %n, %n } } %a = Neg(%h) %b = Neg(%all) out %a, %b`, []string{"x"}, false},
 	{"a scan that sums over the batch", `in %x: float32[5,4,3] const %z: float32[3,3] = splat 0 %e = Exp(%x) %h, %n = Scan(%z, %e) [num_scan_inputs=1] { body: graph "b" { in %h: float32[3,3] in %x: float32[4,3]
 		%s = Gemm(%x, %x, %h) [transA=1] const %o: float32[] = 2 %m = Mul(%o, %o) out %s, %m } } out %h, %n`, []string{"x"}, false},
+	{"a scan whose sum is scaled", `in %x: float32[5,4,1] const %z: float32[1] = splat 0 %e = Exp(%x) %h = Scan(%z, %e) [num_scan_inputs=1] { body: graph "b" { in %h: float32[1] in %x: float32[4,1]
+		const %k: float32[] = 0.5 const %i: int64[1] = [0] %c = ReduceSum(%x, %i) [keepdims=0] %d = Mul(%h, %k) %s = Add(%d, %c) out %s } } out %h`, []string{"x"}, false},
+	{"a scan whose sum is stacked", `in %x: float32[5,4,1] const %z: float32[1] = splat 0 %e = Exp(%x) %h, %all = Scan(%z, %e) [num_scan_inputs=1] { body: graph "b" { in %h: float32[1] in %x: float32[4,1]
+		const %i: int64[1] = [0] %c = ReduceSum(%x, %i) [keepdims=0] %s = Add(%h, %c) out %s, %s } } out %h, %all`, []string{"x"}, false},
+	{"a scan whose sum is read by another", `in %x: float32[5,4,1] const %z: float32[1] = splat 0 %e = Exp(%x) %h, %t = Scan(%z, %z, %e) [num_scan_inputs=1] { body: graph "b" { in %h: float32[1] in %t: float32[1] in %x: float32[4,1]
+		const %i: int64[1] = [0] %c = ReduceSum(%x, %i) [keepdims=0] %s = Add(%h, %c) %u = Add(%t, %s) out %s, %u } } out %h, %t`, []string{"x"}, false},
+	{"a scan whose sums change places", `in %x: float32[5,4,1] const %z: float32[1] = splat 0 %e = Exp(%x) %h, %t = Scan(%z, %z, %e) [num_scan_inputs=1] { body: graph "b" { in %h: float32[1] in %t: float32[1] in %x: float32[4,1]
+		const %i: int64[1] = [0] %c = ReduceSum(%x, %i) [keepdims=0] %s = Add(%h, %c) %u = Sub(%t, %c) out %u, %s } } out %h, %t`, []string{"x"}, false},
+	{"a scan that draws", `in %x: float32[5,4,1] %e = Exp(%x) %y, %r = Scan(%e) [num_scan_inputs=1] { body: graph "b" { in %x: float32[4,1]
+		%r = RandomNormal() [seed=1.0, shape=[3]] %y = Add(%x, %r) out %y, %r } } %b = Neg(%y) out %b, %r`, []string{"x"}, true},
 	{"a scan whose sum begins with ones", `in %x: float32[5,4,3] const %z: float32[3,3] = splat 1 %h = Scan(%z, %x) [num_scan_inputs=1] { body: graph "b" { in %h: float32[3,3] in %x: float32[4,3]
 		%s = Gemm(%x, %x, %h) [transA=1] out %s } } out %h`, []string{"x"}, true},
 	{"a scan over the batch", `in %x: float32[4] const %z: float32[] = 0 %h = Scan(%z, %x) [num_scan_inputs=1] { body: graph "b" { in %h: float32[] in %x: float32[] %s = Add(%h, %x) out %s } } out %h`, []string{"x"}, true},

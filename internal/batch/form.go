@@ -304,7 +304,7 @@ func (a *analysis) linear(n *ssa.Node, in []form) *recipe {
 		return nil
 	case (n.Op == "Add" || n.Op == "Sub" || n.Op == "Sum") && !slices.ContainsFunc(in, isNone):
 	case n.Op == "Mul" && isSum(0) && in[1].isAll(), n.Op == "Mul" && isSum(1) && in[0].isAll():
-	case n.Op == "Div" && isSum(0) && in[1].isAll():
+	case n.Op == "Div" && isSum(0) && in[1].isAll() && n.Out[0].Type.DType.IsFloat():
 	case (n.Op == "Neg" || n.Op == "Identity") && isSum(0):
 	default:
 		return nil

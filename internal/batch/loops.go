@@ -84,6 +84,9 @@ func loop(a *analysis, n *ssa.Node, in []form) *recipe {
 // the carried values.
 func (a *analysis) loopBody(n *ssa.Node, body *ssa.Graph, params []form, first, carried, results int) *recipe {
 	r := &recipe{}
+	if isRandom(body) {
+		return nil
+	}
 	for i := range params {
 		if params[i].kind == sum {
 			return nil
@@ -138,10 +141,12 @@ func (a *analysis) loopBody(n *ssa.Node, body *ssa.Graph, params []form, first, 
 				case whole:
 					out = form{kind: same}
 				case sum:
-					if r.onto == nil {
-						r.onto = map[int]int{}
+					if isOnlyAddedTo(body, body.Params[first+i-results], v) {
+						if r.onto == nil {
+							r.onto = map[int]int{}
+						}
+						r.onto[len(r.out)] = first + i - results
 					}
-					r.onto[len(r.out)] = first + i - results
 				}
 				r.out = append(r.out, out)
 			}
@@ -150,6 +155,47 @@ func (a *analysis) loopBody(n *ssa.Node, body *ssa.Graph, params []form, first, 
 		return r
 	}
 	return nil
+}
+
+// isRandom reports a body that draws numbers: each part would draw its own.
+func isRandom(body *ssa.Graph) bool {
+	random := false
+	body.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			if o := ops.Of(n); o == nil || o.Facts.Traits.Randomness != ops.Deterministic {
+				random = true
+			}
+		}
+	})
+	return random
+}
+
+// isOnlyAddedTo reports that all a body does with a value is to add to it what becomes its next value. Then a part goes on with the sum of the parts
+// before it, as memory of its own it does not take. A state that is scaled, or that something else reads, begins with zeros in each part:
+//
+//	s' = s + c                     Σ of all parts in one state
+//	s' = 0.5·s + c,  t' = t + s    a state for each part, which are added up behind the loop
+func isOnlyAddedTo(body *ssa.Graph, v, next *ssa.Value) bool {
+	for !body.IsResult(v) {
+		uses := v.Uses()
+		if len(uses) != 1 || !isAddition(uses[0].Node, uses[0].Index) {
+			return false
+		}
+		v = uses[0].Node.Out[0]
+	}
+	after := body.Results[slices.Index(body.Results, v)+1:]
+	return v == next && len(v.Uses()) == 0 && !slices.Contains(after, v)
+}
+
+// isAddition reports a node whose result is an operand and what it adds.
+func isAddition(n *ssa.Node, operand int) bool {
+	switch {
+	case n.Op == "Gemm" && n.Domain == "", n.Op == "Accumulate" && n.Domain == ops.Private:
+		return operand == 2 && ops.Float(n, "beta") == 1
+	case n.Domain != "":
+		return false
+	}
+	return n.Op == "Add" || n.Op == "Sum" || n.Op == "Sub" && operand == 0
 }
 
 // isZero reports constants of zeros.

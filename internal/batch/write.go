@@ -313,7 +313,7 @@ func (s *scope) copy(n *ssa.Node, r *recipe, onto map[int]*ssa.Value) (*ssa.Node
 			want = v.Type
 		}
 		if !m.Out[i].Type.Equal(want) {
-			return nil, fmt.Errorf("%s gives %s for a part of %s, not %s", n, m.Out[i].Type, v.Type, want)
+			return nil, fmt.Errorf("%w: %s gives %s for a part of %s, not %s", ErrWhole, n, m.Out[i].Type, v.Type, want)
 		}
 	}
 	return m, nil
