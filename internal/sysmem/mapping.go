@@ -44,27 +44,15 @@ func IsMapped(b []byte) bool {
 	return len(b) > 0 && slices.ContainsFunc(mapped.at, func(r region) bool { return r.holds(span(b)) })
 }
 
-// faultAround is how much of a file the system maps, where it has it in memory, when one byte of it is read (Linux,
-// /sys/kernel/debug/fault_around_bytes).
-const faultAround = 64 << 10
-
-// Discard gives back the memory of bytes in a mapped file, with what reading them has mapped around them; reading any of it
-// again brings it back. Other bytes are left alone.
+// Discard gives back the memory of bytes in a mapped file; reading them again brings
+// them back. Other bytes are left alone.
 func Discard(b []byte) {
 	mapped.RLock()
 	defer mapped.RUnlock()
 	s := span(b)
-	if i := slices.IndexFunc(mapped.at, func(r region) bool { return r.holds(s) }); i >= 0 && len(b) > 0 {
-		discard(mapped.at[i].around(b))
+	if slices.ContainsFunc(mapped.at, func(r region) bool { return r.holds(s) }) {
+		discard(b)
 	}
-}
-
-// around is b with the rest of the windows of faultAround that it begins and ends in, as far as they are of r.
-func (r region) around(b []byte) []byte {
-	s := span(b)
-	from := max(r.from, s.from&^(faultAround-1))
-	past := min(r.past, (s.past+faultAround-1)&^(faultAround-1))
-	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), -int(s.from-from))), past-from)
 }
 
 // prefaultBytes is the size from which asking for all pages at once is cheaper than touching them one by one.

@@ -212,7 +212,7 @@ func (r *poolRun) Run(i, worker int) {
 	width := s.g.out[1]
 	per := max(1, stepTaps/(width*p.s.Kernel[0]*p.s.Kernel[1])) // rows
 	for y := q.y0; y < q.y1 && !machine.Closed(r.done); y += per {
-		p.rows(&s.g, q.out[(y-q.y0)*width*s.g.b:], q.in, y, min(y+per, q.y1), q.top)
+		p.rows(r.done, &s.g, q.out[(y-q.y0)*width*s.g.b:], q.in, y, min(y+per, q.y1), q.top)
 	}
 	if !s.outBlocked {
 		s.store(p.t, &q, r.y)
@@ -222,10 +222,10 @@ func (r *poolRun) Run(i, worker int) {
 }
 
 // rows pools output rows y0..y1 of a block.
-func (p *Pool) rows(g *tapGrid, y, x []float32, y0, y1, top int) {
+func (p *Pool) rows(done <-chan struct{}, g *tapGrid, y, x []float32, y0, y1, top int) {
 	if p.s.Kind == PoolMax {
-		g.max(p.t, y, x, y0, y1, top)
+		g.max(done, p.t, y, x, y0, y1, top)
 	} else {
-		g.average(p.t, y, x, y0, y1, top, p.scales)
+		g.average(done, p.t, y, x, y0, y1, top, p.scales)
 	}
 }

@@ -182,6 +182,20 @@ func (g *tapGrid) each(y0, y1, top int, visit func(c tapCall)) {
 	}
 }
 
+// eachStep visits the rectangles as each does, in pieces of some stepTaps elements of windows, until done, which may be nil, is closed:
+// windows as wide as a long row take tens of milliseconds a row.
+func (g *tapGrid) eachStep(done <-chan struct{}, y0, y1, top int, visit func(c tapCall)) {
+	g.each(y0, y1, top, func(c tapCall) {
+		per := max(1, stepTaps/max(1, c.rows*len(c.taps)/2))
+		for left := c.n; left > 0 && !machine.Closed(done); left -= c.n {
+			c.n = min(left, per)
+			visit(c)
+			c.x += c.n
+			c.off += 4 * g.b * g.stride[1] * c.n
+		}
+	})
+}
+
 // reach returns the input rows that output rows y0..y1 read.
 func (g *tapGrid) reach(y0, y1 int) (top, end int) {
 	top = y0*g.stride[0] - g.pad[0]
@@ -216,9 +230,9 @@ func (g *tapGrid) sum(t *simd.Table, y, x, res []float32, y0, y1, top int, w, bi
 }
 
 // max computes maxima, −∞ where a window has only padding.
-func (g *tapGrid) max(t *simd.Table, y, x []float32, y0, y1, top int) {
+func (g *tapGrid) max(done <-chan struct{}, t *simd.Table, y, x []float32, y0, y1, top int) {
 	line := 4 * g.b * g.out[1]
-	g.each(y0, y1, top, func(c tapCall) {
+	g.eachStep(done, y0, y1, top, func(c tapCall) {
 		dst := &y[((c.y-y0)*g.out[1]+c.x)*g.b]
 		if len(c.taps) == 0 {
 			t.BlockTaps(dst, &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &noBias[0], &noBias[0], nil, simd.NegInf, simd.NegInf)
@@ -229,9 +243,9 @@ func (g *tapGrid) max(t *simd.Table, y, x []float32, y0, y1, top int) {
 }
 
 // average computes means; scales holds 1/count for every count.
-func (g *tapGrid) average(t *simd.Table, y, x []float32, y0, y1, top int, scales map[int][]float32) {
+func (g *tapGrid) average(done <-chan struct{}, t *simd.Table, y, x []float32, y0, y1, top int, scales map[int][]float32) {
 	line := 4 * g.b * g.out[1]
-	g.each(y0, y1, top, func(c tapCall) {
+	g.eachStep(done, y0, y1, top, func(c tapCall) {
 		dst := &y[((c.y-y0)*g.out[1]+c.x)*g.b]
 		w := scales[c.count]
 		if len(c.taps) == 0 {
