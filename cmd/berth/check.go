@@ -279,7 +279,7 @@ func (v *verification) hold(ctx context.Context, in, got, want map[string]ndarra
 		v.res.MaxDiff = max(v.res.MaxDiff, number(largest))
 	}
 	if len(differences) == 0 {
-		v.consider(in, made, written, inRounding(got, want))
+		v.consider(in, made, written, v.inRounding(got, want))
 		return nil
 	}
 	if v.res.Verified, err = v.explained(ctx, in, made, written, largest); err != nil || v.res.Verified {
@@ -423,7 +423,7 @@ func sameForm(x, y *ndarray.Array) bool { return x.DType == y.DType && slices.Eq
 func isNumeric(dt ndarray.DType) bool { return dt != ndarray.String && !dt.IsComplex() }
 
 // explained decides whether rounding explains the differences of the outputs got from those wanted, of which the largest is given. It explains those of numbers
-// alone: not another type, shape, string or number of members, and nothing that is not finite where the original is. The only error is a cancellation.
+// alone: not another type, shape, string or number of members, and nothing that is not finite where the original is, nor with its selections the other way round. The only error is a cancellation.
 func (v *verification) explained(ctx context.Context, in, got, want map[string]ndarray.Value, largest float64) (bool, error) {
 	if !v.numbersDiffer(got, want) {
 		return false, nil
@@ -443,7 +443,7 @@ func (v *verification) numbersDiffer(got, want map[string]ndarray.Value) bool {
 			return false
 		}
 		for i := range y.Len() {
-			if y.DType.IsFloat() && isFinite(y.Float(i)) && !isFinite(x.Float(i)) {
+			if p, q := x.Float(i), y.Float(i); y.DType.IsFloat() && (isFinite(q) && !isFinite(p) || v.given && !isFinite(q) && p != q && (p == p || q == q)) {
 				return false
 			}
 		}

@@ -357,3 +357,27 @@ func TestNearTies(t *testing.T) {
 		})
 	}
 }
+
+// TestNoTies: operands within the tolerance are no near tie where rounding makes less, in large models too, and elements that mask others hide nothing.
+func TestNoTies(t *testing.T) {
+	const large = `in %x: float32[1300,1300] in %w: float32[1300,1300] const %s: int64[1] = [-1] const %e: int64[1] = [-2000] const %0: int64[1] = [0] const %1: int64[1] = [1]
+		const %k: float32[] = SCALE %xr = Slice(%x, %s, %e, %1, %s) %wr = Slice(%w, %s, %e, %0, %s) %a = MatMul(LEFT) %p = Mul(%a, %k) `
+	const masked = `in %x: float32[1,999] in %w: float32[999,32] const %s: int64[1] = [-1] const %e: int64[1] = [-2000] const %0: int64[1] = [0] const %1: int64[1] = [1] const %32: int64[1] = [32]
+		const %ten: float32[] = 10 const %m: float32[] = -inf const %k: int64[1] = [7] %xr = Slice(%x, %s, %e, %1, %s) %wr = Slice(%w, %s, %e, %0, %s) %a = MatMul(LEFT) %x0 = Slice(%x, %0, %32, %1)
+		%xa = Abs(%x0) %far = Greater(%xa, %ten) %c = HIDDEN %v, %i = TopK(%c, %k) [axis=1] %f = Cast(%i) [to=1] out %f, %i`
+	filled := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+	for _, c := range []struct {
+		name, before, after string
+		right               bool
+	}{
+		{"a large model, rounded", filled(large+`%y = Floor(%p) out %y`, "LEFT", "%x, %w", "SCALE", "1"), filled(large+`%y = Floor(%p) out %y`, "LEFT", "%xr, %wr", "SCALE", "1"), true},
+		{"a large model, scaled", filled(large+`%y = Floor(%p) out %y`, "LEFT", "%x, %w", "SCALE", "1"), filled(large+`%y = Floor(%p) out %y`, "LEFT", "%xr, %wr", "SCALE", "1.0003"), false},
+		{"scores masked", filled(masked, "LEFT", "%x, %w", "HIDDEN", "Where(%far, %m, %a)"), filled(masked, "LEFT", "%xr, %wr", "HIDDEN", "Where(%far, %m, %a)"), true},
+		{"scores no longer masked", filled(masked, "LEFT", "%x, %w", "HIDDEN", "Where(%far, %m, %a)"), filled(masked, "LEFT", "%xr, %wr", "HIDDEN", "Identity(%a)"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res := compared(t, c.before, c.after)
+			assert.Equal(t, c.right, res.Verified, "%+v", res)
+		})
+	}
+}

@@ -156,10 +156,10 @@ type doubtful struct {
 }
 
 // inRounding is the largest difference in any output of float32, in units of rounding of its scale.
-func inRounding(got, want map[string]ndarray.Value) (units float64) {
+func (v *verification) inRounding(got, want map[string]ndarray.Value) (units float64) {
 	g := tensors(got)
 	for name, y := range tensors(want) {
-		if s := scaleOf(y); s > 0 && y.DType == ndarray.Float32 {
+		if s := v.scaleOf(y); s > 0 && y.DType == ndarray.Float32 {
 			units = max(units, maxAbsDiff(g[name], y)/(s*unitOf(ndarray.Float32)))
 		}
 	}
@@ -229,9 +229,11 @@ func (v *verification) rescued(ctx context.Context, d *doubtful) (pass bool, err
 }
 
 func (v *verification) judgeOne(ctx context.Context, d *doubtful) error {
-	if v.operations(ctx, d.in) > mostJudged {
+	if n := v.operations(ctx, d.in); n > mostRescued || n > mostJudged && !v.given {
 		v.res.untested = true
 		return ctx.Err()
+	} else if n > mostJudged {
+		v.a.note("berth: running the model in float64 with the same selections, a second for 4·10⁹ operations of %.3g", n)
 	}
 	v.scaled = d.scaled
 	defer func() { v.scaled = false }()
@@ -269,7 +271,7 @@ func (v *verification) near(ctx context.Context, d *doubtful) (near, ran bool, e
 		if tellsNothing(own, y) || !ok1 && isNumeric(want.DType) {
 			v.vague, v.vagueOf = true, name
 		}
-		if ok1 != ok2 || ok1 && !(v.unmeasured(g[name], want, y) && made.within(own, halfTimes, halfUnits*unitOf(ndarray.Float32)*scaleOf(y))) {
+		if ok1 != ok2 || ok1 && !(v.unmeasured(g[name], want, y) && made.within(own, halfTimes, halfUnits*unitOf(ndarray.Float32)*v.scaleOf(y))) {
 			return false, true, nil
 		}
 	}
@@ -309,7 +311,7 @@ func (v *verification) outputAsAccurate(got, want *ndarray.Array, wide wideTenso
 	if unit == 0 {
 		unit = unitOf(ndarray.Float32)
 	}
-	unit *= scaleOf(wide.original)
+	unit *= v.scaleOf(wide.original)
 	v.vague = v.vague || (v.scaled || v.precision.unit == 0 && !quantizesWhileRunning(v.m)) && tellsNothing(r, wide.original)
 	return r.largest, v.unmeasured(got, want, wide.original) && d[1].within(r, halfTimes, halfUnits*unit) && d[2].within(r, wideTimes, wideUnits*unit)
 }
@@ -386,7 +388,7 @@ func distanceOf(x, y, original *ndarray.Array) (d distance, ok bool) {
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // unmeasured reports that a result passes where the original or the yardstick is not finite: the original's NaN and infinities are the result's, unless inputs
-// are scaled, and where the yardstick alone is not finite the result is within the tolerance.
+// are scaled and each selects for itself, and where the yardstick alone is not finite the result is within the tolerance.
 func (v *verification) unmeasured(got, want, yardstick *ndarray.Array) bool {
 	tol := v.tolerance(want)
 	for i := range want.Len() {
@@ -396,7 +398,7 @@ func (v *verification) unmeasured(got, want, yardstick *ndarray.Array) bool {
 			return false
 		case isFinite(y) && !isFinite(yardstick.Float(i)) && math.Abs(x-y) > tol.Atol+tol.Rtol*math.Abs(y):
 			return false
-		case !v.scaled && !isFinite(y) && x != y && !(x != x && y != y):
+		case (!v.scaled || v.given) && !isFinite(y) && x != y && !(x != x && y != y):
 			return false
 		}
 	}

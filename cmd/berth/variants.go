@@ -324,7 +324,7 @@ func (v *verification) with(ctx context.Context, what string, have map[string]nd
 // scaled inputs for larger ones, it is relative to their largest magnitude, yet never less than what rounding in the
 // model's least precise type makes.
 func (v *verification) tolerance(want ndarray.Value) conformance.Tolerance {
-	tol, s := v.f.tolerance, scaleOf(want)
+	tol, s := v.f.tolerance, v.scaleOf(want)
 	if s == 0 || tol.Atol == 0 || s >= 1 && !v.scaled {
 		return tol
 	}
@@ -336,10 +336,31 @@ func (v *verification) tolerance(want ndarray.Value) conformance.Tolerance {
 	return tol
 }
 
-// mask clears what does not count in outputs for scaled inputs.
+// scaleOf is the largest magnitude of a tensor. With the selections of the original it is that of the elements up to commonTimes the median: one
+// element that masks others, as -1e9, says nothing of how much the others may differ before one is selected in the place of another.
+func (v *verification) scaleOf(x ndarray.Value) (most float64) {
+	if most = scaleOf(x); !v.given || most == 0 {
+		return most
+	}
+	var all []float64
+	a := x.(*ndarray.Array)
+	for i := range a.Len() {
+		if m := math.Abs(a.Float(i)); m > 0 && isFinite(m) {
+			all = append(all, m)
+		}
+	}
+	slices.Sort(all)
+	past, _ := slices.BinarySearch(all, math.Nextafter(commonTimes*all[len(all)/2], math.Inf(1)))
+	return all[past-1]
+}
+
+// commonTimes is how many times the median magnitude the scale of a tensor with outliers may be.
+const commonTimes = 1e4
+
+// mask clears what does not count in outputs for scaled inputs. With the selections of the original all counts: an element that is not finite may hide what is selected.
 func (v *verification) mask(got, want map[string]ndarray.Value) {
 	for name := range want {
-		if v.scaled {
+		if v.scaled && !v.given {
 			got[name], want[name] = onlyFinite(got[name], want[name])
 		}
 	}
