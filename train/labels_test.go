@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -158,5 +159,21 @@ func BenchmarkLabels(b *testing.B) {
 		if err := tr.CheckLabels("target", labels); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestLargeCrossEntropyOfHalves: the logarithms of an image's pixels add up beyond the range of float16, their mean does not.
+func TestLargeCrossEntropyOfHalves(t *testing.T) {
+	const side, classes = 160, 21
+	text := fmt.Sprintf(`in %%x: float16[1,%d,%d,%d] in %%w: float16[%[1]d,1,1] %%y = Mul(%%x, %%w) out %%y`, classes, side, side)
+	weights := map[string]*ndarray.Array{"w": as(waves(1, 1, classes, 1, 1), ndarray.Float16)}
+	for name, loss := range map[string]train.Loss{"all": train.CrossEntropy, "but some": train.CrossEntropyIgnoring(255)} {
+		t.Run(name, func(t *testing.T) {
+			tr, err := train.New(t.Context(), parsed(t, text, weights), train.Options{Loss: loss, Rate: train.Constant(0.1)})
+			require.NoError(t, err)
+			got, err := tr.Step(t.Context(), ndarray.Must(ndarray.Float16, 1, classes, side, side), ndarray.Must(ndarray.Int64, 1, side, side))
+			require.NoError(t, err)
+			assert.InDelta(t, math.Log(classes), got, 2e-3)
+		})
 	}
 }

@@ -74,21 +74,31 @@ func crossEntropy(b *Builder, y *ssa.Value, ignored *int64) *ssa.Value {
 	axis := b.constant(ndarray.Of([]int64{1}, 1))
 	hit := b.Op("Equal", []*ssa.Value{b.Op("Unsqueeze", []*ssa.Value{target, axis}), b.constant(numbers)})
 	logs := b.Op("LogSoftmax", []*ssa.Value{y}, ssa.IntAttr("axis", 1))
-	picked := b.Op("ReduceSum", []*ssa.Value{b.Op("Where", []*ssa.Value{hit, logs, b.Number(y, 0)})}, ssa.IntAttr("keepdims", 0))
-	if ignored == nil {
-		return b.times(picked, -float64(shape[1])/float64(ndarray.Product(shape)))
-	}
 	cast := func(v *ssa.Value, to ndarray.DType) *ssa.Value {
 		return b.Op("Cast", []*ssa.Value{v}, ssa.IntAttr("to", int64(to)))
 	}
-	taken := b.Op("Not", []*ssa.Value{b.Op("Equal", []*ssa.Value{target, b.constant(ndarray.Scalar(*ignored))})})
-	count := b.Op("ReduceSum", []*ssa.Value{cast(taken, ndarray.Int64)}, ssa.IntAttr("keepdims", 0)) // which a half could not count
 	wide := ndarray.Float32
 	if y.Type.DType == ndarray.Float64 {
 		wide = ndarray.Float64
 	}
+	chosen := b.Op("Where", []*ssa.Value{hit, logs, b.Number(y, 0)})
+	if y.Type.DType.IsHalf() { // whose range ends below the sum of an image's logarithms: of 21 classes at 256×256
+		chosen = cast(b.Op("ReduceSum", []*ssa.Value{chosen, axis}, ssa.IntAttr("keepdims", 0)), wide)
+	}
+	picked := b.Op("ReduceSum", []*ssa.Value{chosen}, ssa.IntAttr("keepdims", 0))
+	inType := func(loss *ssa.Value) *ssa.Value {
+		if y.Type.DType.IsHalf() {
+			return cast(loss, y.Type.DType)
+		}
+		return loss
+	}
+	if ignored == nil {
+		return inType(b.times(picked, -float64(shape[1])/float64(ndarray.Product(shape))))
+	}
+	taken := b.Op("Not", []*ssa.Value{b.Op("Equal", []*ssa.Value{target, b.constant(ndarray.Scalar(*ignored))})})
+	count := b.Op("ReduceSum", []*ssa.Value{cast(taken, ndarray.Int64)}, ssa.IntAttr("keepdims", 0)) // which a half could not count
 	share := b.Op("Reciprocal", []*ssa.Value{cast(b.Op("Max", []*ssa.Value{count, b.Number(count, 1)}), wide)})
-	return b.mul(picked, b.Op("Neg", []*ssa.Value{cast(share, y.Type.DType)}))
+	return inType(b.mul(picked, b.Op("Neg", []*ssa.Value{share})))
 }
 
 // BinaryCrossEntropy is the mean of -t·log s - (1-t)·log(1-s) with s = sigmoid(y): softplus(y) - t·y. The target t has y's type
