@@ -29,22 +29,7 @@ func TestHalfTheActivations(t *testing.T) {
 			assert.Equal(t, name != "gru", free.Activations() > 0) // whose peak is on the way back and has none
 			assert.LessOrEqual(t, tight.Plan().ArenaBytes, o.Budget)
 			tight.Poison()
-			for range 5 {
-				want, err := free.Step(t.Context(), m.in...)
-				require.NoError(t, err)
-				got, err := tight.Step(t.Context(), m.in...)
-				require.NoError(t, err)
-				assert.InDelta(t, want, got, 1e-6)
-			}
-			for _, name := range tight.Learned() {
-				a, err := free.Weight(name)
-				require.NoError(t, err)
-				b, err := tight.Weight(name)
-				require.NoError(t, err)
-				for i := range a.Len() {
-					require.InDelta(t, a.Float(i), b.Float(i), 1e-6, "%s, element %d", name, i)
-				}
-			}
+			learnAlike(t, free, tight, 5, m.in...)
 		})
 	}
 }

@@ -102,22 +102,7 @@ func TestBudgetOfParts(t *testing.T) {
 			require.NoError(t, err)
 			assert.Contains(t, tight.Kept(), "parts of the batch")
 			tight.Poison()
-			for range 4 {
-				want, err := free.Step(t.Context(), waves(1, 5, rows, width), waves(0.5, 6, rows, width))
-				require.NoError(t, err)
-				got, err := tight.Step(t.Context(), waves(1, 5, rows, width), waves(0.5, 6, rows, width))
-				require.NoError(t, err)
-				assert.InDelta(t, want, got, 1e-6)
-			}
-			for _, name := range tight.Learned() {
-				a, err := free.Weight(name)
-				require.NoError(t, err)
-				b, err := tight.Weight(name)
-				require.NoError(t, err)
-				for i := range a.Len() {
-					require.InDelta(t, a.Float(i), b.Float(i), 1e-6)
-				}
-			}
+			learnAlike(t, free, tight, 4, waves(1, 5, rows, width), waves(0.5, 6, rows, width))
 		})
 	}
 }
@@ -178,4 +163,25 @@ func TestActivations(t *testing.T) {
 	require.NoError(t, err)
 	assert.LessOrEqual(t, tight.Activations(), free.Activations()/2)
 	assert.Zero(t, (*train.Trainer)(nil).Activations())
+}
+
+// learnAlike takes so many steps with both trainers: losses and weights differ by no more than 1e-6.
+func learnAlike(t *testing.T, free, tight *train.Trainer, steps int, in ...ndarray.Value) {
+	t.Helper()
+	for range steps {
+		want, err := free.Step(t.Context(), in...)
+		require.NoError(t, err)
+		got, err := tight.Step(t.Context(), in...)
+		require.NoError(t, err)
+		assert.InDelta(t, want, got, 1e-6)
+	}
+	for _, name := range tight.Learned() {
+		a, err := free.Weight(name)
+		require.NoError(t, err)
+		b, err := tight.Weight(name)
+		require.NoError(t, err)
+		for i := range a.Len() {
+			require.InDelta(t, a.Float(i), b.Float(i), 1e-6, "%s, element %d", name, i)
+		}
+	}
 }

@@ -25,7 +25,7 @@ func prepareNorm(n *ssa.Node) *norm {
 	}
 	shape, ok := n.In[0].Type.Static()
 	k := &norm{epsilon: float64(ops.Float(n, "epsilon")), momentum: float64(ops.Float(n, "momentum")), x: n.In[0].Type.DType}
-	if !ok || len(shape) < 2 || n.In[0].Type.IsBlocked() || !isHalf(k.x) || ndarray.Product(shape) == 0 {
+	if !ok || len(shape) < 2 || n.In[0].Type.IsBlocked() || !k.x.IsHalf() || ndarray.Product(shape) == 0 {
 		return nil
 	}
 	k.images, k.channels, k.plane = shape[0], shape[1], ndarray.Product(shape[2:])

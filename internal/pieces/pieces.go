@@ -51,19 +51,16 @@ func Prepare(ctx context.Context, be backend.Backend, n *ssa.Node, threads int) 
 	return made, nil
 }
 
-// isHalf reports a float type of 16 bits.
-func isHalf(dt ndarray.DType) bool { return dt == ndarray.Float16 || dt == ndarray.BFloat16 }
-
 // inFloat32 are the types of pieces.
 var inFloat32 = batch.Types{
 	Of: func(dt ndarray.DType) ndarray.DType {
-		if isHalf(dt) {
+		if dt.IsHalf() {
 			return ndarray.Float32
 		}
 		return dt
 	},
 	Const: func(c *ssa.Constant) *ssa.Constant {
-		if !isHalf(c.DType()) {
+		if !c.DType().IsHalf() {
 			return c
 		}
 		convert := func(a *ndarray.Array) *ndarray.Array {
@@ -206,7 +203,7 @@ func align(bytes int64) int64 { return (bytes + 63) &^ 63 }
 func (k *kernel) operand(v, in *ssa.Value, before int, sum bool) operand {
 	shape, _ := in.Type.Static()
 	dt := v.Type.DType
-	o := operand{is: true, before: max(before, 1), cut: before > 0, sum: sum, parts: 1, half: isHalf(dt), dt: in.Type.DType, shape: shape, count: ndarray.Product(shape), size: dt.Size(), widen: widen(dt), narrow: narrow(dt)}
+	o := operand{is: true, before: max(before, 1), cut: before > 0, sum: sum, parts: 1, half: dt.IsHalf(), dt: in.Type.DType, shape: shape, count: ndarray.Product(shape), size: dt.Size(), widen: widen(dt), narrow: narrow(dt)}
 	if o.cut {
 		o.parts = k.parts
 	}
