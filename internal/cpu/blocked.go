@@ -358,7 +358,8 @@ func (l *Layouts) Attends(n *ssa.Node) (workspace int64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	k, err := prepareFusedAttention(p)
+	p.ctx = context.Background()
+	k, err := prepareEntry(p, entry{domain: n.Domain, op: n.Op, prepare: prepareFusedAttention})
 	return p.scratch, k != nil && err == nil
 }
 

@@ -162,6 +162,7 @@ type conv struct {
 	planned
 	c           *convolve.Conv
 	packed      *gemm.Packed // nil: operand 1 is read
+	halves      bool         // images are halves
 	ws, threads int
 }
 
@@ -261,6 +262,9 @@ const tapLists = "the taps of a window"
 // plainConv prepares what package convolve computes.
 func (p *prep) plainConv(s convolve.ConvSpec, plan convolve.ConvPlan, out [3]int, taken arrangement) (ops.Kernel, error) {
 	k := &conv{planned: planned(plan), threads: p.threads}
+	if convolve.TakesHalves(s, plan) {
+		s.Half, k.halves = p.keepHalves(0, 3)
+	}
 	var err error
 	if k.c, err = p.newConv(s, plan); err != nil {
 		return nil, err
@@ -290,8 +294,12 @@ func (p *prep) packConv(c *convolve.Conv, taken arrangement) (*gemm.Packed, erro
 
 // Run computes the convolution.
 func (k *conv) Run(c *ops.Call) error {
-	args := convolve.ConvArgs{Done: c.Done(), X: f32(c.In[0]), Y: f32(c.Out[0]), Packed: k.packed,
-		Bias: optF32(c.In, 2), Residual: optF32(c.In, 3)}
+	args := convolve.ConvArgs{Done: c.Done(), Packed: k.packed, Bias: optF32(c.In, 2)}
+	if k.halves {
+		args.Halves = convolve.Halves{X: optHalves(c.In, 0), Y: optHalves(c.Out, 0), Residual: optHalves(c.In, 3)}
+	} else {
+		args.X, args.Y, args.Residual = f32(c.In[0]), f32(c.Out[0]), optF32(c.In, 3)
+	}
 	if k.packed == nil {
 		args.W = f32(c.In[1])
 	}

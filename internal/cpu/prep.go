@@ -27,6 +27,9 @@ type prep struct {
 	tables   int64 // bytes of what this kernel computes from shapes and attributes
 	packs    []backend.Pack
 	absorbed []int // constant operands that a run does not read
+
+	halves *prep // the node of half types that this is in float32
+	kept   []int // operands that the kernel takes as the halves they are, and so its result
 }
 
 // operand is one operand or result with its static type.

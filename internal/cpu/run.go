@@ -310,6 +310,14 @@ func optF32(values []ndarray.Value, i int) []float32 {
 	return f32(values[i])
 }
 
+// optHalves returns the elements of a half type of operand i, nil if it is absent.
+func optHalves(values []ndarray.Value, i int) []uint16 {
+	if i >= len(values) || values[i] == nil {
+		return nil
+	}
+	return elems[uint16](values[i])
+}
+
 // elems returns the elements of an operand or result as T.
 func elems[T ndarray.Elem](v ndarray.Value) []T { return ndarray.Slice[T](v.(*ndarray.Array)) }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
@@ -19,7 +20,8 @@ import (
 //	constant f16 ──▶ packed as f32 ─┴▶ kernel of float32 ──▶ workspace f32 ──▶ result f16
 //
 // Conversions run at the speed of memory; the workspace is that of the operands and results
-// in float32.
+// in float32. Small constants are converted once. Kernels that widen and narrow what they have in the cache
+// take operands and results as they are ([prep.keepHalves]).
 
 // widens are the families whose arithmetic is done so. Others move elements of any type, or
 // convert them.
@@ -38,12 +40,23 @@ var widens = func() map[ops.Key]bool {
 type widened struct {
 	kernel  ops.Kernel
 	in, out []halfOperand
+	held    []heldOperand
 	calls   innerCalls
 }
 
+// heldOperand is a small constant in float32.
+type heldOperand struct {
+	at    int
+	value *ndarray.Array
+}
+
+// mostHeld is the elements up to which a constant is held in float32.
+const mostHeld = 1 << 13
+
 // halfOperand is an operand or result that is converted.
 type halfOperand struct {
-	at    int // position in the node
+	at    int   // position in the node
+	again []int // further positions of the same operand
 	shape []int
 	space int // offset of its float32 elements in the workspace
 	cut
@@ -68,12 +81,27 @@ func prepareEntry(p *prep, e entry) (ops.Kernel, error) {
 	}
 	w := &widened{kernel: k}
 	for i, x := range p.in {
-		if x.dt.IsHalf() && !slices.Contains(q.absorbed, i) {
-			w.in = append(w.in, q.converted(i, x, false))
+		if !x.dt.IsHalf() || slices.Contains(q.absorbed, i) || slices.Contains(q.kept, i) {
+			continue
 		}
+		if !q.isConst(i) || x.n > mostHeld {
+			same := func(h halfOperand) bool { return p.in[h.at].value == x.value }
+			if j := slices.IndexFunc(w.in, same); j >= 0 {
+				w.in[j].again = append(w.in[j].again, i)
+			} else {
+				w.in = append(w.in, q.converted(i, x, false))
+			}
+			continue
+		}
+		a, err := q.constant(i)
+		if err != nil {
+			return nil, err
+		}
+		w.held = append(w.held, heldOperand{i, a})
+		q.absorb(i, 4*x.n)
 	}
 	for i, x := range p.out {
-		if x.dt.IsHalf() {
+		if x.dt.IsHalf() && q.kept == nil {
 			w.out = append(w.out, q.converted(i, x, true))
 		}
 	}
@@ -88,6 +116,7 @@ func (p *prep) inFloat32() *prep {
 		return p
 	}
 	c := *p
+	c.halves = p
 	c.in, c.out = slices.Clone(p.in), slices.Clone(p.out)
 	for _, list := range [][]operand{c.in, c.out} {
 		for i := range list {
@@ -102,6 +131,23 @@ func (p *prep) inFloat32() *prep {
 		}
 	}
 	return &c
+}
+
+// keepHalves reports that the operands of such positions and the first result are of one half type. The kernel then
+// takes them as they are.
+func (p *prep) keepHalves(at ...int) (convolve.Half, bool) {
+	if p.halves == nil {
+		return convolve.NoHalf, false
+	}
+	dt := p.halves.out[0].dt
+	if !dt.IsHalf() || slices.ContainsFunc(at, func(i int) bool { return p.has(i) && p.halves.in[i].dt != dt }) {
+		return convolve.NoHalf, false
+	}
+	p.kept = at
+	if dt == ndarray.BFloat16 {
+		return convolve.Bfloat16, true
+	}
+	return convolve.Binary16, true
 }
 
 // constInFloat32 is a constant of a half type as one of float32.
@@ -164,7 +210,13 @@ func (w *widened) Run(c *ops.Call) error {
 	for i := range w.in {
 		h := &w.in[i]
 		r.in[h.at] = r.array(c, h.space, h.run, h.shape)
+		for _, at := range h.again {
+			r.in[at] = r.in[h.at]
+		}
 		runTiles(c, h.tiles, h)
+	}
+	for _, h := range w.held {
+		r.in[h.at] = h.value
 	}
 	for i := range w.out {
 		h := &w.out[i]

@@ -28,7 +28,7 @@ import (
 // Dimensions of the batch are factored: where scores are seen as [B, windows, heads, S, T] for one mask and as
 // [B·windows, heads, S, T] for the products, all operands get a stride for each of the factors.
 //
-// Only static types are fused. Where the number of keys grows from run to run they lie in a cache (package
+// Attentions of half types are those of float32 whose result is rounded once. Only static types are fused. Where the number of keys grows from run to run they lie in a cache (package
 // program), whose slices products read in place.
 //
 // The pass runs on graphs that are compiled, before epilogues are made of what follows products.
@@ -81,6 +81,7 @@ const (
 // attention is a match: where operands lie, with a stride for each factor.
 type attention struct {
 	g       *ssa.Graph
+	dt      ndarray.DType // of all operands but masks that choose: float32, or a half type
 	sizes   []int64
 	dims    [][]int // the batch of scores at the node that is looked at: factors of its dimensions
 	scale   float64
@@ -113,7 +114,8 @@ func (a *attention) pays() bool {
 // match reads the nodes around a Softmax.
 func (a *attention) match(n *ssa.Node) bool {
 	shape, ok := n.Out[0].Type.Static()
-	if axis, err := ops.NormAxis(ops.Int(n, "axis"), len(shape)); !ok || err != nil || len(shape) < 2 || axis != len(shape)-1 || !isFloat(n.Out[0]) || slices.Contains(shape, 0) {
+	a.dt = n.Out[0].Type.DType
+	if axis, err := ops.NormAxis(ops.Int(n, "axis"), len(shape)); !ok || err != nil || len(shape) < 2 || axis != len(shape)-1 || !a.dt.InFloat32() || !a.isFloat(n.Out[0]) || slices.Contains(shape, 0) {
 		return false
 	}
 	chain := a.scores(n.In[0], n, ndarray.Product(shape))
@@ -128,8 +130,8 @@ func (a *attention) match(n *ssa.Node) bool {
 	return a.second(n.Out[0])
 }
 
-func isFloat(v *ssa.Value) bool {
-	return v.Type.Kind == ssa.KindTensor && v.Type.DType == ndarray.Float32 && !v.Type.IsBlocked()
+func (a *attention) isFloat(v *ssa.Value) bool {
+	return v.Type.Kind == ssa.KindTensor && v.Type.DType == a.dt && !v.Type.IsBlocked()
 }
 
 // link is a node between the products, and the operand by which scores come into it.
@@ -142,7 +144,7 @@ type link struct {
 // alone reads; nil if there is none.
 func (a *attention) scores(v *ssa.Value, reader *ssa.Node, elems int) []link {
 	n := v.Def
-	if n == nil || n.Opaque || n.Domain != "" || !a.only(v, reader) || !isFloat(v) {
+	if n == nil || n.Opaque || n.Domain != "" || !a.only(v, reader) || !a.isFloat(v) {
 		return nil
 	}
 	if shape, ok := v.Type.Static(); !ok || ndarray.Product(shape) != elems {
@@ -213,7 +215,7 @@ func (a *attention) and(row, col int) [][]int {
 // operand finds where an operand of a product lies, in a form that is wanted.
 func (a *attention) operand(v *ssa.Value, row, col int, want func(*lies) bool) *lies {
 	for _, l := range viewsOf(v) {
-		if l.src.Const == nil && isFloat(l.src) && want(l) {
+		if l.src.Const == nil && a.isFloat(l.src) && want(l) {
 			a.scale *= l.scale
 			return a.factored(l, a.and(row, col))
 		}
@@ -271,7 +273,7 @@ func (a *attention) step(x link) bool {
 // numberIn is the number that a constant of one element holds.
 func numberIn(v *ssa.Value) (float64, bool) {
 	a := numberOf(v)
-	if a == nil || a.DType != ndarray.Float32 {
+	if a == nil || !a.DType.InFloat32() {
 		return 0, false
 	}
 	return a.Float(0), true
@@ -279,7 +281,7 @@ func numberIn(v *ssa.Value) (float64, bool) {
 
 // mask adds a step with a mask over the scores as they are seen now.
 func (a *attention) mask(v *ssa.Value, kind int, number float32) bool {
-	dt := ndarray.Float32
+	dt := a.dt
 	if kind != fused.AddMask {
 		dt = ndarray.Bool
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Attention is softmax(steps(scale · Q·Kᵀ)) · V of float32, over operands where they lie in memory: products of
+// Attention is softmax(steps(scale · Q·Kᵀ)) · V in float32, of float32 or of a half type, over operands where they lie in memory: products of
 // stacks of matrices, with the transpositions, slices and sums around them. Unlike ONNX's Attention it computes
 // what its formula says for every number: a row of scores that are all -Inf gives NaN, and 0 · Inf is NaN.
 //
@@ -81,7 +81,7 @@ func inferAttention(n *ssa.Node) ([]ops.Inferred, error) {
 	if f == nil || len(n.In) != 3+len(f.Masks) {
 		return nil, errAttention
 	}
-	y := ssa.StaticTensor(ndarray.Float32, f.Result...)
+	y := ssa.StaticTensor(ops.InType(n, 0).DType, f.Result...)
 	fits := f.Y.fits(f, y, f.S, f.E) && f.Q.fits(f, ops.InType(n, 0), f.S, f.D) && f.K.fits(f, ops.InType(n, 1), f.T, f.D) && f.V.fits(f, ops.InType(n, 2), f.T, f.E)
 	for i := range f.Masks {
 		fits = fits && f.Masks[i].Lies.fits(f, ops.InType(n, 3+i), f.S, f.T)
@@ -115,7 +115,7 @@ func attentionCost(n *ssa.Node) ops.Cost {
 
 func evalAttention(c *ops.Call) {
 	f := FormOf(c.Node)
-	y := kit.NewResult[float32](c, 0, ndarray.Float32, f.Result...)
+	y := kit.NewResult[float32](c, 0, kit.Tensor(c, 0).DType, f.Result...)
 	a := &attending{AttentionForm: f, c: c, y: y.V, w: kit.Watching(c), scores: make([]float64, f.T)}
 	for i := range a.in {
 		a.in[i] = kit.Elements[float32](c, kit.Tensor(c, i))

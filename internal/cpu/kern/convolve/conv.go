@@ -32,6 +32,9 @@ type ConvSpec struct {
 	// without a residual.
 	Shuffle bool
 
+	// Half: X, Y and the residual are of a half type; see [TakesHalves].
+	Half Half
+
 	ConstW   bool          // weights come packed
 	Epilogue simd.Epilogue // bias: BiasPerRow, one per output channel
 }
@@ -40,6 +43,7 @@ type ConvSpec struct {
 // are constant. Residual is shaped like Y and may be Y itself.
 type ConvArgs struct {
 	X, W, Y, Bias, Residual []float32
+	Halves                  Halves // in the place of X, Y and Residual
 	Packed                  *gemm.Packed
 	Done                    <-chan struct{} // when closed, the rest is left undone
 }
@@ -197,6 +201,9 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 	g, err := newGeometry(s)
 	if err != nil {
 		return nil, err
+	}
+	if g.s.Half != NoHalf && !TakesHalves(g.s, p) {
+		return nil, &machine.SpecError{Kernel: "Conv", Field: "Half", Why: "the plan takes images of float32"}
 	}
 	c := &Conv{geometry: g, plan: p}
 	switch p.Algorithm {

@@ -21,6 +21,7 @@ type convRun struct {
 
 	// Direct convolution.
 	in     []float32 // the image, with its padding
+	from   source    // what is padded
 	padded []float32 // buffer of it
 
 	wino winoRun
@@ -62,13 +63,24 @@ func (c *Conv) Run(a ConvArgs, ws []byte, threads int) error {
 
 func (c *Conv) checkArgs(a *ConvArgs, ws []byte, threads int) error {
 	s := &c.s
+	images := checkImages(c, a.X, a.Y, a.Residual)
+	if s.Half != NoHalf {
+		images = checkImages(c, a.Halves.X, a.Halves.Y, a.Halves.Residual)
+	}
 	return cmp.Or(
-		machine.Needs("Conv", "X", a.X, s.Batch*c.inImage()),
+		images,
 		c.checkWeights(a),
-		machine.Needs("Conv", "Y", a.Y, s.Batch*c.outImage()),
 		machine.Needs("Conv", "bias", a.Bias, s.Epilogue.BiasLen(s.OutC, 0)),
-		machine.Needs("Conv", "residual", a.Residual, s.Epilogue.ResidualLen(s.Batch*c.outImage())),
 		machine.Needs("Conv", "workspace", ws, c.Workspace(threads)),
+	)
+}
+
+func checkImages[E any](c *Conv, x, y, residual []E) error {
+	in, out := c.s.Batch*c.inImage(), c.s.Batch*c.outImage()
+	return cmp.Or(
+		machine.Needs("Conv", "X", x, in),
+		machine.Needs("Conv", "Y", y, out),
+		machine.Needs("Conv", "residual", residual, c.s.Epilogue.ResidualLen(out)),
 	)
 }
 

@@ -59,7 +59,7 @@ func newDepthConv(g *geometry) *depthConv {
 	} else {
 		c.strips.g.plan(false)
 	}
-	c.strips.inBlocked, c.strips.outBlocked = g.s.InBlocked, g.s.OutBlocked
+	c.strips.inBlocked, c.strips.outBlocked, c.strips.half = g.s.InBlocked, g.s.OutBlocked, g.s.Half
 	c.strips.plan(g.s.InC)
 	return c
 }
@@ -99,7 +99,15 @@ func (c *depthConv) packing() *gemm.Packing {
 }
 
 func (c *depthConv) perWorker() int {
-	return c.strips.perWorker() + machine.ScratchBytes(4*c.b)
+	return c.strips.perWorker() + machine.ScratchBytes(4*c.b) + machine.ScratchBytes(4*c.plainFloats())
+}
+
+// plainFloats is the room for a strip of a plain result of halves.
+func (c *depthConv) plainFloats() int {
+	if c.s.OutBlocked || c.s.Half == NoHalf {
+		return 0
+	}
+	return c.strips.outLen
 }
 
 func (c *depthConv) workspace(threads int) int {
@@ -114,7 +122,7 @@ func (c *depthConv) run(r *convRun, threads int) {
 func (c *depthConv) task(r *convRun, i, worker int) {
 	s, e := &c.strips, &c.s.Epilogue
 	buf := r.buffer(worker)
-	p, turn := s.load(c.t, i/c.each, r.args.X, r.args.Y, &buf), i%c.each
+	p, turn := s.load(c.t, i/c.each, r.input(0), r.args.Y, &buf), i%c.each
 	first, step := p.block*s.g.b*c.each+turn, c.each*c.outN
 	bias := buf.Floats(s.g.b)
 	clear(bias)
@@ -126,8 +134,15 @@ func (c *depthConv) task(r *convRun, i, worker int) {
 	lo, hi := c.bounds()
 	n := (p.y1 - p.y0) * c.out[2]
 	to := (p.image*c.s.OutC+first)*c.outN + p.y0*c.out[2]
+	plain := buf.Floats(c.plainFloats())
 	var res []float32
 	switch {
+	case e.Residual && len(plain) > 0:
+		r.bringHalves(p.out, plain, to, step, p.have, n)
+		res = p.out
+	case e.Residual && c.s.Half != NoHalf:
+		res = p.out[:n*s.g.b]
+		c.s.Half.widen(res, r.args.Halves.Residual[s.outAt(&p):])
 	case e.Residual && c.s.OutBlocked:
 		res = r.args.Residual[s.outAt(&p):]
 	case e.Residual:
@@ -137,6 +152,13 @@ func (c *depthConv) task(r *convRun, i, worker int) {
 	s.sum(c.t, &p, res, r.w.At((turn*s.blocks+p.block)*c.taps*s.g.b), &bias[0], lo, hi)
 	if c.s.OutBlocked {
 		c.finishBlock(p.out[:n*s.g.b], p.block)
+		if c.s.Half != NoHalf {
+			c.s.Half.narrow(r.args.Halves.Y[s.outAt(&p):][:n*s.g.b], p.out[:n*s.g.b])
+		}
+		return
+	}
+	if len(plain) > 0 {
+		r.leaveHalves(p.out, plain, to, step, p.have, n)
 		return
 	}
 	r.leave(p.out, to, step, p.have, n)

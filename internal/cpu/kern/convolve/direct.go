@@ -73,7 +73,7 @@ func newDirectConv(g *geometry) *directConv {
 // skipsPixels reports whether the pixels that a pointwise convolution with strides reads are copied: the image is one row
 // then, of whole pieces, and one output block after the other reads no others.
 func (d *directConv) skipsPixels() bool {
-	return d.t.Level == machine.LevelAVX2 && d.taps == 1 && d.s.InBlocked && d.step != [2]int{1, 1}
+	return (d.t.Level == machine.LevelAVX2 || d.s.Half != NoHalf) && d.taps == 1 && d.s.InBlocked && d.step != [2]int{1, 1}
 }
 
 // cut divides rows (or, of a flat image, pieces of the one row) over tasks.
@@ -87,6 +87,10 @@ func (d *directConv) cut() {
 	d.perTask = max(1, min(units, machine.CeilDiv(work, max(1, one))))
 	const small = 1 << 17 // floats of weights that fit the L2 cache
 	d.rowsFirst = d.pairLen()*d.pairs() <= small
+	if d.widens = d.rowsFirst && d.canWiden(); d.widens {
+		work /= d.pairs()
+		d.perTask = max(1, min(units, machine.CeilDiv(work, max(1, one))))
+	}
 	if most := d.cachedUnits(unit); most > 0 {
 		d.perTask, d.rowsFirst = min(d.perTask, most), true
 	}
@@ -111,7 +115,12 @@ func (d *directConv) cachedUnits(unit int) int {
 }
 
 // tasks is the number of tasks of one image.
-func (d *directConv) tasks() int { return d.allPairs() * d.rowTasks }
+func (d *directConv) tasks() int {
+	if d.widens {
+		return d.rowTasks
+	}
+	return d.allPairs() * d.rowTasks
+}
 
 // packing lays out, for each pair of blocks, input channels, kernel rows, taps, the
 // channels of two output blocks; so the weights of a pair are its rows, transposed. For a
@@ -175,24 +184,32 @@ func (d *directConv) taskAt(i int) directTask {
 	}
 	k := directTask{group: gp / d.pairs(), pair: gp % d.pairs(), u0: rt * d.perTask}
 	k.blocks = min(2, d.outBlocks-2*k.pair)
+	units := d.rows
+	if d.flat {
+		units = d.cuts.P
+	}
+	return d.within(k, k.u0, min(k.u0+d.perTask, units))
+}
+
+// within is a task over other rows, or pieces.
+func (d *directConv) within(k directTask, u0, u1 int) directTask {
+	k.u0, k.u1 = u0, u1
 	if !d.flat {
-		k.u1 = min(k.u0+d.perTask, d.rows)
-		k.pixel, k.pixels = k.u0*d.rowLen, (k.u1-k.u0)*d.rowLen
+		k.pixel, k.pixels = u0*d.rowLen, (u1-u0)*d.rowLen
 		return k
 	}
-	k.u1 = min(k.u0+d.perTask, d.cuts.P)
-	k.pixel, _ = d.cuts.Part(k.u0)
-	last, n := d.cuts.Part(k.u1 - 1)
+	k.pixel, _ = d.cuts.Part(u0)
+	last, n := d.cuts.Part(u1 - 1)
 	k.pixels = last + n - k.pixel
 	return k
 }
 
-// args are the arguments that all kernel calls of a task share, without the epilogue.
-func (d *directConv) args(weights *gemm.PackedView, k *directTask) simd.DirectArgs {
+// args are the arguments that all kernel calls of a task share, without residual and clamp; planes of the input have so many floats.
+func (d *directConv) args(r *convRun, k *directTask, plane int) simd.DirectArgs {
 	c, s := d.geometry, &d.s
 	a := simd.DirectArgs{
-		W: unsafe.Pointer(weights.At((k.group*d.pairs() + k.pair) * d.pairLen())), Ic: d.perGroup, Kh: s.Kernel[1], Kw: s.Kernel[2],
-		Plane: 4 * d.pad.size(), Row: 4 * d.width * d.pad.pCols * s.Dilation[1],
+		W: unsafe.Pointer(r.w.At((k.group*d.pairs() + k.pair) * d.pairLen())), Ic: d.perGroup, Kh: s.Kernel[1], Kw: s.Kernel[2],
+		Plane: 4 * plane, Row: 4 * d.width * d.pad.pCols * s.Dilation[1],
 		Tap: 4 * d.width * s.Dilation[2], Pixel: 4 * d.width * d.step[1],
 		Lo: c.lo, Hi: c.hi, Chain: d.chain,
 	}
@@ -201,14 +218,21 @@ func (d *directConv) args(weights *gemm.PackedView, k *directTask) simd.DirectAr
 		a.Ic, a.Kw, a.Chain = max(1, full), min(d.perGroup, d.chain), 1
 		a.Tap, a.Plane = a.Plane, d.chain*a.Plane
 	}
+	if d.s.Epilogue.Bias != simd.NoBias {
+		a.Flags |= simd.DirectBias
+		a.Bias = machine.Ptr(r.bias, k.group*d.ocg+2*k.pair*d.b)
+	}
 	return a
 }
 
-// compute runs the kernels of a task over an image with its padding; tile, and res unless
+// compute runs the kernels of a task over the image of its group with its padding, or where tasks widen, its pixels of that; tile, and res unless
 // it is nil, begin at the first pixel of the task. With kernels so large that a row takes long
 // it looks for the end of the run before every call.
-func (d *directConv) compute(r *convRun, a *simd.DirectArgs, k *directTask, tile, res []float32) {
-	in := r.in[k.group*d.perGroup*d.pad.size():]
+func (d *directConv) compute(r *convRun, in []float32, a *simd.DirectArgs, k *directTask, tile, res []float32) {
+	skipped := 0 // pixels that are not in the image
+	if d.widens {
+		skipped = k.pixel
+	}
 	const long = 1 << 24 // multiplications, about a millisecond
 	isLong := d.rowLen*d.icg*d.taps > long/(2*d.b)
 	call := func(row, q int) {
@@ -216,7 +240,7 @@ func (d *directConv) compute(r *convRun, a *simd.DirectArgs, k *directTask, tile
 			return
 		}
 		x, n := d.cuts.Part(q)
-		a.In = machine.Ptr(in, (row*d.step[0]*d.pad.pCols+x*d.step[1])*d.width)
+		a.In = machine.Ptr(in, (row*d.step[0]*d.pad.pCols+x*d.step[1]-skipped)*d.width)
 		at := (row*d.rowLen + x - k.pixel) * d.b
 		a.Out = machine.Ptr(tile, at)
 		if res != nil {
@@ -261,6 +285,10 @@ func (d *directConv) pixels() int {
 }
 
 func (d *directConv) perWorker() int {
+	if d.s.Half != NoHalf {
+		tile, in := d.halfFloats()
+		return machine.ScratchBytes(4*tile, 4*in)
+	}
 	if d.s.OutBlocked {
 		return 0
 	}
@@ -279,17 +307,26 @@ func (d *directConv) task(r *convRun, i, worker int) {
 		d.padPlane(r, i)
 		return
 	}
-	k := d.taskAt(i)
-	a := d.args(&r.w, &k)
-	if d.s.Epilogue.Bias != simd.NoBias {
-		a.Flags |= simd.DirectBias
-		a.Bias = machine.Ptr(r.bias, k.group*d.ocg+2*k.pair*d.b)
+	switch {
+	case d.widens:
+		d.widened(r, i, worker)
+		return
+	case d.s.Half != NoHalf:
+		d.halves(r, d.taskAt(i), worker)
+		return
 	}
+	k := d.taskAt(i)
+	a := d.args(r, &k, d.pad.size())
 	if d.s.OutBlocked {
 		d.inPlace(r, &a, &k)
 	} else {
 		d.throughTile(r, &a, &k, worker)
 	}
+}
+
+// groupOf is the image of a task's group with its padding.
+func (d *directConv) groupOf(r *convRun, k *directTask) []float32 {
+	return r.in[k.group*d.perGroup*d.pad.size():]
 }
 
 // inPlace computes a task where its blocks lie in the result.
@@ -306,7 +343,7 @@ func (d *directConv) inPlace(r *convRun, a *simd.DirectArgs, k *directTask) {
 		a.Flags |= simd.DirectRes
 		res = r.args.Residual[to:]
 	}
-	d.compute(r, a, k, r.args.Y[to:], res)
+	d.compute(r, d.groupOf(r, k), a, k, r.args.Y[to:], res)
 	for j := range k.blocks {
 		d.finishBlock(r.args.Y[to+j*plane:][:k.pixels*d.b], block+j)
 	}
@@ -333,7 +370,7 @@ func (d *directConv) throughTile(r *convRun, a *simd.DirectArgs, k *directTask, 
 		each(r.bringResidual)
 		res = tile
 	}
-	d.compute(r, a, k, tile, res)
+	d.compute(r, d.groupOf(r, k), a, k, tile, res)
 	each(r.leave)
 }
 
@@ -348,7 +385,7 @@ type paddedCopy struct {
 }
 
 // plane copies one plane. What lies outside of the destination is dropped.
-func (p *paddedCopy) plane(dst, src []float32) {
+func (p *paddedCopy) plane(dst []float32, src source) {
 	line, left := p.pCols*p.width, p.left*p.width
 	n := max(0, min(p.cols, p.pCols-p.left)) * p.width
 	for y := range p.pRows {
@@ -359,23 +396,23 @@ func (p *paddedCopy) plane(dst, src []float32) {
 			continue
 		}
 		if p.step[1] != 1 {
-			p.skip(row, src[from*p.cols*p.width:][:p.cols*p.width])
+			p.skip(row, src.after(from*p.cols*p.width))
 			continue
 		}
 		clear(row[:left])
-		copy(row[left:], src[from*p.cols*p.width:][:n])
+		src.take(row[left:][:n], from*p.cols*p.width)
 		clear(row[min(line, left+n):])
 	}
 }
 
 // skip copies every few pixels of a row.
-func (p *paddedCopy) skip(dst, src []float32) {
+func (p *paddedCopy) skip(dst []float32, src source) {
 	for x := range p.pCols {
 		to := dst[x*p.width:][:p.width]
 		if from := x*p.step[1] - p.left; from < 0 || from >= p.cols {
 			clear(to)
 		} else {
-			copy(to, src[from*p.width:])
+			src.take(to, from*p.width)
 		}
 	}
 }

@@ -10,9 +10,10 @@ import (
 type paddedInput struct {
 	*blockedGeometry
 	pad      paddedCopy
-	inPlanes int // planes of an image: blocks, or channels if plain
-	perGroup int // those of a group
-	width    int // floats of an input pixel in a plane
+	inPlanes int  // planes of an image: blocks, or channels if plain
+	perGroup int  // those of a group
+	width    int  // floats of an input pixel in a plane
+	widens   bool // tasks widen the halves that they read
 }
 
 func newPaddedInput(g *geometry) paddedInput {
@@ -44,7 +45,7 @@ func (p *paddedInput) extra() (bias, image int) {
 	if p.s.Epilogue.Bias != simd.NoBias {
 		bias = 4 * (p.s.OutC + 2*p.b)
 	}
-	if p.pad.needed() {
+	if p.pad.needed() || p.s.Half != NoHalf && !p.widens {
 		image = 4 * p.inPlanes * p.pad.size()
 	}
 	return bias, image
@@ -67,7 +68,8 @@ func (p *paddedInput) runTasks(r *convRun, tasks, each, threads int) {
 	padded := s.Floats(ni / 4)
 	r.ws = s.Rest
 	for r.image = range p.s.Batch {
-		r.in = r.args.X[r.image*p.inImage():]
+		r.from = r.input(r.image * p.inImage())
+		r.in = r.from.floats
 		if ni > 0 {
 			r.padded, r.phase = padded, convPads
 			machine.Parallel(p.inPlanes, threads, r)
@@ -79,5 +81,5 @@ func (p *paddedInput) runTasks(r *convRun, tasks, each, threads int) {
 
 // padPlane copies a plane with its padding.
 func (p *paddedInput) padPlane(r *convRun, i int) {
-	p.pad.plane(r.padded[i*p.pad.size():], r.in[i*p.inN*p.width:])
+	p.pad.plane(r.padded[i*p.pad.size():], r.from.after(i*p.inN*p.width))
 }

@@ -208,7 +208,7 @@ func (r *poolRun) Run(i, worker int) {
 	if r.past > 0 {
 		at = s.stripOf(r.first, r.past, i)
 	}
-	q := s.loadAt(p.t, at, r.x, r.y, &buf)
+	q := s.loadAt(p.t, at, source{floats: r.x}, r.y, &buf)
 	width := s.g.out[1]
 	per := max(1, stepTaps/(width*p.s.Kernel[0]*p.s.Kernel[1])) // rows
 	for y := q.y0; y < q.y1 && !machine.Closed(r.done); y += per {

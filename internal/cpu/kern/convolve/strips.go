@@ -23,6 +23,7 @@ type strips struct {
 	spill    int // floats behind them that are written, too
 
 	inBlocked, outBlocked bool // the images
+	half                  Half // their type, if both are blocked
 
 	padded    bool         // strips have the padding written out: the grid is that of an image with it
 	src, left [2]int       // rows and columns of the image, of padding before it
@@ -79,7 +80,7 @@ func (s *strips) sum(t *simd.Table, p *strip, res []float32, w, bias *float32, l
 }
 
 // loadPadded brings the rows of a strip into the blocked layout, or copies them, with their padding.
-func (s *strips) loadPadded(t *simd.Table, p *strip, end int, x []float32) {
+func (s *strips) loadPadded(t *simd.Table, p *strip, end int, x source) {
 	g := &s.g
 	line, inN, first := g.in[1]*g.b, s.src[0]*s.src[1], s.left[1]*g.b
 	past := first + min(s.src[1], g.in[1]-s.left[1])*g.b
@@ -93,13 +94,13 @@ func (s *strips) loadPadded(t *simd.Table, p *strip, end int, x []float32) {
 		clear(row[:first])
 		clear(row[past:])
 		if s.inBlocked {
-			copy(row[first:past], x[((p.image*s.blocks+p.block)*s.src[0]+from)*s.src[1]*g.b:])
+			x.take(row[first:past], ((p.image*s.blocks+p.block)*s.src[0]+from)*s.src[1]*g.b)
 			continue
 		}
 		if p.have < g.b {
 			clear(row[first:past])
 		}
-		t.Transpose(&row[first], &x[p.plane*inN+from*s.src[1]], (past-first)/g.b, 4*g.b, 4*inN, p.have)
+		t.Transpose(&row[first], &x.floats[p.plane*inN+from*s.src[1]], (past-first)/g.b, 4*g.b, 4*inN, p.have)
 	}
 }
 
@@ -109,10 +110,10 @@ func (s *strips) tasks(batch int) int { return batch * s.blocks * s.cuts }
 // perWorker is the workspace of one worker.
 func (s *strips) perWorker() int {
 	in, out := 4*s.inLen, 4*s.outLen
-	if s.inBlocked && !s.padded {
+	if s.inBlocked && !s.padded && s.half == NoHalf {
 		in = 0
 	}
-	if s.outBlocked {
+	if s.outBlocked && s.half == NoHalf {
 		out = 0
 	}
 	return machine.ScratchBytes(in, out)
@@ -129,7 +130,7 @@ type strip struct {
 }
 
 // load brings strip i into the blocked layout.
-func (s *strips) load(t *simd.Table, i int, x, y []float32, buf *machine.Scratch) strip {
+func (s *strips) load(t *simd.Table, i int, x source, y []float32, buf *machine.Scratch) strip {
 	return s.loadAt(t, s.strip(i), x, y, buf)
 }
 
@@ -167,23 +168,27 @@ func (p strip) rows(s *strips, cut int) strip {
 }
 
 // loadAt brings a strip of x into the blocked layout, and finds its place in y if that is
-// blocked.
-func (s *strips) loadAt(t *simd.Table, p strip, x, y []float32, buf *machine.Scratch) strip {
+// blocked. Strips of halves are widened.
+func (s *strips) loadAt(t *simd.Table, p strip, x source, y []float32, buf *machine.Scratch) strip {
 	g := &s.g
 	var end int
 	p.top, end = g.reach(p.y0, p.y1)
-	if s.outBlocked {
+	if s.outBlocked && s.half == NoHalf {
 		p.out = y[s.outAt(&p):][:(p.y1-p.y0)*g.out[1]*g.b]
 	} else {
 		p.out = buf.Floats(s.outLen)
 	}
-	if s.inBlocked && !s.padded {
-		p.in = x[min(s.inAt(&p), len(x)-1):] // a strip of nothing but padding reads nothing
+	if s.inBlocked && !s.padded && s.half == NoHalf {
+		p.in = x.floats[min(s.inAt(&p), len(x.floats)-1):] // a strip of nothing but padding reads nothing
 		return p
 	}
 	p.in = buf.Floats(s.inLen)
 	if s.padded {
 		s.loadPadded(t, &p, end, x)
+		return p
+	}
+	if s.half != NoHalf {
+		x.take(p.in[:(end-p.top)*g.in[1]*g.b], s.inAt(&p))
 		return p
 	}
 	inN := g.in[0] * g.in[1]
@@ -192,7 +197,7 @@ func (s *strips) loadAt(t *simd.Table, p strip, x, y []float32, buf *machine.Scr
 		if p.have < g.b {
 			clear(p.in[:n*g.b])
 		}
-		t.Transpose(&p.in[0], &x[from], n, 4*g.b, 4*inN, p.have)
+		t.Transpose(&p.in[0], &x.floats[from], n, 4*g.b, 4*inN, p.have)
 	}
 	return p
 }

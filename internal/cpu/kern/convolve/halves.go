@@ -1,0 +1,226 @@
+package convolve
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+)
+
+// Images of half types. Arithmetic is that of float32; a task widens the pixels that it reads into its workspace and narrows what it
+// has computed, while both are in the cache, so that what lies in memory is read and written once, in half the bytes:
+//
+//	X f16 ──▶ strip, or rows with their padding, f32 ──▶ tile f32 ──▶ Y f16
+//	                                   residual f16 ──▶ ┘
+
+// Half is an element type of images.
+type Half uint8
+
+// The types.
+const (
+	NoHalf Half = iota // float32
+	Binary16
+	Bfloat16
+)
+
+// Halves are the images of a convolution of a half type, in the place of those of float32.
+type Halves struct{ X, Y, Residual []uint16 }
+
+// TakesHalves reports whether a plan computes images of half types: directly, or one channel of blocks at a time.
+func TakesHalves(s ConvSpec, p ConvPlan) bool {
+	return s.ConstW && (p.Algorithm == ConvDirect || p.Algorithm == ConvDepthwise && s.InBlocked)
+}
+
+// source is the elements of an image from some element on.
+type source struct {
+	floats []float32
+	halves []uint16
+	half   Half
+}
+
+// input is the operand of a run from an element on.
+func (r *convRun) input(at int) source {
+	if half := r.c.s.Half; half != NoHalf {
+		return source{halves: r.args.Halves.X[at:], half: half}
+	}
+	return source{floats: r.args.X[at:]}
+}
+
+// after is the source from a later element on.
+func (x source) after(at int) source {
+	if x.half != NoHalf {
+		x.halves = x.halves[at:]
+	} else {
+		x.floats = x.floats[at:]
+	}
+	return x
+}
+
+// take copies or widens the elements at a place.
+func (x source) take(dst []float32, at int) {
+	if x.half == NoHalf {
+		copy(dst, x.floats[at:])
+		return
+	}
+	x.half.widen(dst, x.halves[at:])
+}
+
+// widen converts as many elements as dst has.
+func (h Half) widen(dst []float32, src []uint16) {
+	if h == Bfloat16 {
+		vec.BfloatToFloat(dst, src[:len(dst)])
+	} else {
+		vec.HalfToFloat(dst, src[:len(dst)])
+	}
+}
+
+// leaveHalves is leave for a result of halves; plain has room for the block.
+func (r *convRun) leaveHalves(block, plain []float32, to, step, channels, n int) {
+	c := r.c
+	if c.after != simd.Identity {
+		block = block[:n*c.t.Block()]
+		c.t.UnaryRow(c.after, block, block, c.s.Epilogue.P0, c.s.Epilogue.P1)
+	}
+	unblock(c.t, plain, block, channels, n, n)
+	for i := range channels {
+		c.s.Half.narrow(r.args.Halves.Y[to+i*step:][:n], plain[i*n:][:n])
+	}
+}
+
+// bringHalves is bringResidual for a residual of halves.
+func (r *convRun) bringHalves(block, plain []float32, at, step, channels, n int) {
+	c, b := r.c, r.c.t.Block()
+	if channels < b {
+		clear(block[:n*b])
+	}
+	for i := range channels {
+		c.s.Half.widen(plain[i*n:][:n], r.args.Halves.Residual[at+i*step:])
+	}
+	c.t.Transpose(&block[0], &plain[0], n, 4*b, 4*n, channels)
+}
+
+// narrow rounds to the type.
+func (h Half) narrow(dst []uint16, src []float32) {
+	if h == Bfloat16 {
+		vec.FloatToBfloat(dst, src)
+	} else {
+		vec.FloatToHalf(dst, src)
+	}
+}
+
+// halfPixels is about how many pixels of a pair of blocks are computed before they are narrowed.
+const halfPixels = 256
+
+// canWiden reports whether a task may take all pairs of output blocks over pixels that it widens for itself.
+func (d *directConv) canWiden() bool {
+	return d.s.Half != NoHalf && d.flat && d.s.InBlocked && d.s.Groups == 1 && !d.pad.needed()
+}
+
+// halfUnits is how many rows, or pieces of a flat image, are computed before they are narrowed.
+func (d *directConv) halfUnits() int {
+	unit, most := d.rowLen, halfPixels
+	if d.flat {
+		unit = d.cuts.Largest()
+	}
+	if d.widens {
+		const cached = 1 << 15 // floats of the input
+		most = min(most, cached/(d.inPlanes*d.b))
+	}
+	return min(max(1, most/unit), d.perTask)
+}
+
+// halfFloats are the floats of a tile of results, with a block in the plain layout, and of the pixels that it is computed from.
+func (d *directConv) halfFloats() (tile, in int) {
+	pixels := d.halfUnits() * d.rowLen
+	if d.flat {
+		pixels = d.halfUnits() * d.cuts.Largest()
+	}
+	if d.widens {
+		in = d.inPlanes * d.b * pixels
+	}
+	return 3 * d.b * pixels, in
+}
+
+// halves computes a task over an image that is widened.
+func (d *directConv) halves(r *convRun, k directTask, worker int) {
+	buf := r.buffer(worker)
+	nt, _ := d.halfFloats()
+	tile := buf.Floats(nt)
+	step := d.halfUnits()
+	for u := k.u0; u < k.u1; u += step {
+		part := d.within(k, u, min(u+step, k.u1))
+		d.halfTile(r, d.groupOf(r, &part), d.pad.size(), &part, tile)
+	}
+}
+
+// widened computes task i, some pixels of all pairs of blocks.
+func (d *directConv) widened(r *convRun, i, worker int) {
+	buf := r.buffer(worker)
+	nt, ni := d.halfFloats()
+	tile, in := buf.Floats(nt), buf.Floats(ni)
+	step, last := d.halfUnits(), min((i+1)*d.perTask, d.cuts.P)
+	for u := i * d.perTask; u < last; u += step {
+		k := d.within(directTask{}, u, min(u+step, last))
+		plane := k.pixels * d.b
+		for j := range d.inPlanes {
+			r.from.take(in[j*plane:][:plane], (j*d.inN+k.pixel)*d.b)
+		}
+		for k.pair = range d.pairs() {
+			k.blocks = min(2, d.outBlocks-2*k.pair)
+			d.halfTile(r, in, plane, &k, tile)
+		}
+	}
+}
+
+// halfTile computes a task in the cache, over input planes of so many floats, and narrows it into the result.
+func (d *directConv) halfTile(r *convRun, in []float32, plane int, k *directTask, tile []float32) {
+	a, size := d.args(r, k, plane), k.pixels*d.b
+	a.OutBlock = 4 * size
+	if d.clamp {
+		a.Flags |= simd.DirectCut
+	}
+	var res []float32
+	if d.s.Epilogue.Residual {
+		a.Flags |= simd.DirectRes
+		res = tile
+		for j := range k.blocks {
+			d.bringHalf(r, k, j, tile)
+		}
+	}
+	d.compute(r, in, &a, k, tile, res)
+	for j := range k.blocks {
+		d.leaveHalf(r, k, j, tile)
+	}
+}
+
+// halfAt is where block j of a task begins in the result, and how far it is to a channel's next in a plain one.
+func (d *directConv) halfAt(r *convRun, k *directTask, j int) (at, step int) {
+	if d.s.OutBlocked {
+		return r.image*d.outImage() + ((k.group*d.outBlocks+2*k.pair+j)*d.outN+k.pixel)*d.b, 0
+	}
+	at, step = d.resultAt(r.image, k.group, (2*k.pair+j)*d.b)
+	return at + k.pixel, step
+}
+
+// bringHalf widens the residual of block j of a task into its tile, behind which there is room for a plain block.
+func (d *directConv) bringHalf(r *convRun, k *directTask, j int, tile []float32) {
+	size := k.pixels * d.b
+	block := tile[j*size:][:size]
+	at, step := d.halfAt(r, k, j)
+	if d.s.OutBlocked {
+		d.s.Half.widen(block, r.args.Halves.Residual[at:])
+		return
+	}
+	r.bringHalves(block, tile[2*size:], at, step, min(d.b, d.ocg-(2*k.pair+j)*d.b), k.pixels)
+}
+
+// leaveHalf narrows block j of a task's tile into the result.
+func (d *directConv) leaveHalf(r *convRun, k *directTask, j int, tile []float32) {
+	size := k.pixels * d.b
+	block := tile[j*size:][:size]
+	at, step := d.halfAt(r, k, j)
+	if d.s.OutBlocked {
+		d.finishBlock(block, k.group*d.outBlocks+2*k.pair+j)
+		d.s.Half.narrow(r.args.Halves.Y[at:][:size], block)
+		return
+	}
+	r.leaveHalves(block, tile[2*size:], at, step, min(d.b, d.ocg-(2*k.pair+j)*d.b), k.pixels)
+}
