@@ -70,6 +70,14 @@ func others(axis int) []int {
 	return [][]int{{axis, 2, 1}, {axis, 0, -1}, {axis, -2, 0}}[(axis+6)%3]
 }
 
+// TestTransposeWithoutAxes reverses the dimensions, and leaves the memory behind an empty list of axes as it is.
+func TestTransposeWithoutAxes(t *testing.T) {
+	x, axes := filled(t, 3, 2, 3, 4), []int{7, 8, 9}
+	assert.Equal(t, []int{4, 3, 2}, x.Transpose(axes[:0]...).Shape())
+	assert.Equal(t, []int{4, 3, 2}, expr.Transpose[float32](x, axes[:0]...).Shape())
+	assert.Equal(t, []int{7, 8, 9}, axes)
+}
+
 // evaluated is a negated value assigned to a tensor of its shape.
 func evaluated(t *testing.T, of expr.Value[float32]) (*expr.Tensor[float32], error) {
 	e := expr.Neg(of)

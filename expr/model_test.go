@@ -199,7 +199,8 @@ func TestExtendMemory(t *testing.T) {
 func TestSlicesInModels(t *testing.T) {
 	x, err := Of([]float32{0, 1, 2, 3, 4}, 5)
 	require.NoError(t, err)
-	for _, r := range []Range{{-100, ToStart, -1}, {-100, -100, -2}, {100, 100, 1}, {ToStart, ToStart, 1}, {0, 0, -1}, {3, 1, 1}, {ToEnd, ToStart, -3}, {-1, -100, -1}, {1, ToEnd, 3}} {
+	for _, r := range []Range{{-100, ToStart, -1}, {-100, -100, -2}, {100, 100, 1}, {ToStart, ToStart, 1}, {0, 0, -1}, {3, 1, 1}, {ToEnd, ToStart, -3}, {-1, -100, -1}, {1, ToEnd, 3},
+		{2, ToEnd, math.MaxInt}, {2, ToStart, math.MinInt}, {0, ToEnd, 1<<31 - 1}} {
 		want, err := New[float32](Slice(x, r).Shape()...)
 		require.NoError(t, err)
 		require.NoError(t, Assign(t.Context(), want, Slice(Neg(x), r)))

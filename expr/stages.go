@@ -72,7 +72,7 @@ func reducedFrom(n *node) int {
 	lowest := rank
 	for i, a := range axes {
 		k, err := ops.NormAxis(a, rank)
-		if err != nil || slices.Contains(axes[:i], a) {
+		if err != nil || slices.Contains(axes[:i], int64(k)) {
 			return -1
 		}
 		axes[i], lowest = int64(k), min(lowest, k)

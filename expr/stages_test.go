@@ -31,6 +31,7 @@ func TestLongReductions(t *testing.T) {
 			{[]int{10_007}, nil, 0, 2}, // a prime: the sum is written out
 			{[]int{8000}, nil, 0, 1},
 			{[]int{9000, 3}, []int{0}, 0, 2},
+			{[]int{3, 90, 100}, []int{1, -2}, 0, 2}, // one axis, named twice
 		} {
 			x, err := New[float32](c.shape...)
 			require.NoError(t, err)

@@ -167,10 +167,13 @@ func (r Range) cut(n int) (start, step, count int) {
 		return min(max(i, lowest), highest)
 	}
 	start, end := bound(r.Start), bound(r.End)
-	if step > 0 {
-		return start, step, max(0, (end-start+step-1)/step)
+	if span := end - start; span != 0 && (span > 0) == (step > 0) {
+		count = 1 + (max(span, -span)-1)/max(step, -step)
 	}
-	return start, step, max(0, (start-end-step-1)/-step)
+	if count < 2 {
+		step = 1 // which may be beyond all sizes, and says nothing
+	}
+	return start, step, count
 }
 
 // sliced is the view of parts of a shape; dimensions without a range are whole.
@@ -180,9 +183,6 @@ func sliced(shape []int, ranges []Range) (*view, error) {
 	}
 	v := identity(shape)
 	for d, r := range ranges {
-		if int64(r.Step) > 1<<40 || int64(r.Step) < -1<<40 {
-			return nil, &ShapeError{"Slice", [][]int{shape}, "the step is too large"}
-		}
 		v.start[d], v.step[d], v.shape[d] = r.cut(shape[d])
 	}
 	return v, nil
@@ -206,8 +206,9 @@ func picked(shape []int, axis, index int) (*view, error) {
 // transposed is the view with dimensions in another order; without axes, in reverse.
 func transposed(shape, axes []int) (*view, error) {
 	if len(axes) == 0 {
-		for d := range shape {
-			axes = append(axes, len(shape)-1-d)
+		axes = make([]int, len(shape)) // the caller's slice may have room behind its end
+		for d := range axes {
+			axes[d] = len(shape) - 1 - d
 		}
 	}
 	v := identity(shape)
