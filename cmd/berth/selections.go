@@ -36,9 +36,6 @@ import (
 // So all that is left unexplained is a choice between operands that differ as rounding makes them. A selection that rewriting has replaced has no counterpart
 // in the result; it stays as it is, and what differs behind it is refused.
 
-// selecting are the operators whose results depend on which numbers are larger.
-var selecting = []string{"ArgMax", "ArgMin", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "NonMaxSuppression", "TopK"}
-
 // selected compares what selections read while an output has had no element, with the first inputs. Its only error is a cancellation.
 func (v *verification) selected(ctx context.Context) error {
 	if v.f.noVerify || v.first == nil || !v.res.Verified || len(v.unseen()) == 0 {
@@ -86,7 +83,7 @@ func selectedFrom(m, opt *ssa.Graph) (names []string) {
 		}
 	}
 	for _, n := range m.Nodes {
-		if n.Domain != "" || !slices.Contains(selecting, n.Op) {
+		if !selection.Selects(n) {
 			continue
 		}
 		for _, x := range n.In {

@@ -74,18 +74,20 @@ func Of(g, other *ssa.Graph) *Plan {
 }
 
 // freeName begins the name of no value.
-func freeName(graphs ...*ssa.Graph) string {
-	name := ""
-	for _, g := range graphs {
-		g.Walk(func(b *ssa.Graph) {
-			for _, v := range b.Values() {
-				for strings.HasPrefix(v.Name, name+"operand ") || strings.HasPrefix(v.Name, name+"selection ") || strings.HasPrefix(v.Name, name+"selected ") {
-					name += "_"
-				}
-			}
-		})
+func freeName(graphs ...*ssa.Graph) (name string) {
+	isTaken := func(v *ssa.Value) bool {
+		return slices.ContainsFunc([]string{"operand ", "selection ", "selected "}, func(of string) bool { return strings.HasPrefix(v.Name, name+of) })
 	}
-	return name
+	for {
+		taken := false
+		for _, g := range graphs {
+			g.Walk(func(b *ssa.Graph) { taken = taken || slices.ContainsFunc(b.Values(), isTaken) })
+		}
+		if !taken {
+			return name
+		}
+		name += "_"
+	}
 }
 
 // alike reports nodes of one operator with operands in the same places.
@@ -259,3 +261,6 @@ func identity(g *ssa.Graph, v *ssa.Value, name string) (*ssa.Value, error) {
 	n.Out[0].Name = name
 	return n.Out[0], ops.Infer(n)
 }
+
+// Selects reports a node whose result depends on which of the floats that it reads are larger, or on the whole numbers next to them.
+func Selects(n *ssa.Node) bool { return selected(n) != nil }

@@ -81,11 +81,19 @@ func TestGraphs(t *testing.T) {
 	require.ErrorContains(t, selection.Of(g, g).Give(g, []string{"z"}, false), `no node computes "z"`)
 }
 
-// TestNames: inputs and outputs that are made have names of their own.
+// TestNames: inputs and outputs that are made have names of their own, whatever the order of those that the graphs have.
 func TestNames(t *testing.T) {
-	g := parse(t, `in %"operand 0 of Floor \"f\"": float32[4] %f = Floor(%"operand 0 of Floor \"f\"") out %f`)
-	p := selection.Of(g, g)
-	assert.Equal(t, `_operand 0 of Floor "f"`, p.Operand("f", 0))
+	const first, second = `%"operand 0 of Floor \"f\""`, `%"_operand 0 of Floor \"f\""`
+	for _, c := range []struct{ name, graph, want string }{
+		{"one", `in ` + first + `: float32[4] %f = Floor(` + first + `) out %f`, `_operand 0 of Floor "f"`},
+		{"two", `in ` + first + `: float32[4] in ` + second + `: float32[4] %f = Floor(` + first + `) out %f`, `__operand 0 of Floor "f"`},
+		{"the longer first", `in ` + second + `: float32[4] in ` + first + `: float32[4] %f = Floor(` + first + `) out %f`, `__operand 0 of Floor "f"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := selection.Of(parse(t, c.graph), parse(t, `in %x: float32[4] %f = Floor(%x) out %f`))
+			assert.Equal(t, c.want, p.Operand("f", 0))
+		})
+	}
 }
 
 func names(values []*ssa.Value) string {
