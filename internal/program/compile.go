@@ -63,30 +63,9 @@ type Options struct {
 // Compile turns a graph with inferred types into a program.
 func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	ctx = o.Memory.In(ctx)
-	c := &compiler{ctx: ctx, opts: o, prepared: slab.NewTable[*ssa.Node, *prepared](g.NumNodeIDs()), slot: slab.NewTable[*ssa.Value, int](g.NumValues()), over: map[*ssa.Value]int{}}
-	if o.Backend == nil {
-		c.opts.Backend = backend.Reference{}
-	}
-	remote, _ := c.opts.Backend.(backend.Remote)
-	c.opts.Threads = max(o.Threads, 1)
-	c.opts.InPlace.NoSmaller = c.opts.InPlace.NoSmaller || remote != nil // its threads have no order
-	if err := checkEndless(g); err != nil {
+	c := newCompiler(ctx, g, o)
+	if err := c.makeKernels(ctx, g); err != nil {
 		return nil, err
-	}
-	if o.OwnGraph && o.Constants != nil {
-		o.Constants.share(g, o.Memory)
-	}
-	c.kernels = newKernels(c.opts)
-	if err := c.prepareAll(ctx, g); err != nil {
-		return nil, err
-	}
-	if remote != nil {
-		if err := remote.Ready(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if remote == nil {
-		c.overwrites(g)
 	}
 	p, err := c.plan(ctx, g)
 	if err == nil {
@@ -96,25 +75,8 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 		return nil, err
 	}
 	c.p = p
-	p.Slots = make([]Slot, 0, g.NumValues())
-	p.threads, p.memory = c.opts.Threads, c.opts.Memory
-	p.hook, p.bounds, p.outputs, p.remote = o.Hook, o.Bounds, o.Outputs, remote
-	if p.Main, err = c.block(g, nil); err != nil {
+	if err := c.instructions(ctx, g); err != nil {
 		return nil, err
-	}
-	c.markCaches()
-	if err := c.markStates(); err != nil {
-		return nil, err
-	}
-	c.markOverwrites()
-	p.findBorrowed()
-	p.Main.each(func(in *Instr) {
-		o := ops.Of(in.Node)
-		p.callsBack = p.callsBack || o != nil && (o.Foreign() || o.Domain == ops.Private && o.Name == "Call")
-	})
-	p.keeps = len(p.caches)+len(p.recurrent) > 0
-	if c.countReport(); ctx.Err() != nil {
-		return nil, ctx.Err()
 	}
 	if !o.NoCheck {
 		check := Check
@@ -126,14 +88,67 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 		}
 		p.Report.ParallelSafe = o.ParallelSafe
 	}
-	if remote != nil {
-		err = remote.Load(ctx, p.ArenaBytes, p.Report.ScratchBytes)
-	}
-	if err != nil {
-		return nil, err
+	if p.remote != nil {
+		if err := p.remote.Load(ctx, p.ArenaBytes, p.Report.ScratchBytes); err != nil {
+			return nil, err
+		}
 	}
 	told(ctx, p)
 	return p, nil
+}
+
+func newCompiler(ctx context.Context, g *ssa.Graph, o Options) *compiler {
+	c := &compiler{ctx: ctx, opts: o, prepared: slab.NewTable[*ssa.Node, *prepared](g.NumNodeIDs()), slot: slab.NewTable[*ssa.Value, int](g.NumValues()), over: map[*ssa.Value]int{}}
+	if o.Backend == nil {
+		c.opts.Backend = backend.Reference{}
+	}
+	c.remote, _ = c.opts.Backend.(backend.Remote)
+	c.opts.Threads = max(o.Threads, 1)
+	c.opts.InPlace.NoSmaller = c.opts.InPlace.NoSmaller || c.remote != nil // its threads have no order
+	return c
+}
+
+// makeKernels asks the backend for the kernels of nodes, and finds the states that a run overwrites.
+func (c *compiler) makeKernels(ctx context.Context, g *ssa.Graph) error {
+	if err := checkEndless(g); err != nil {
+		return err
+	}
+	if c.opts.OwnGraph && c.opts.Constants != nil {
+		c.opts.Constants.share(g, c.opts.Memory)
+	}
+	c.kernels = newKernels(c.opts)
+	if err := c.prepareAll(ctx, g); err != nil {
+		return err
+	}
+	if c.remote != nil {
+		return c.remote.Ready(ctx)
+	}
+	c.overwrites(g)
+	return nil
+}
+
+// instructions writes the program whose memory has been planned: slots, instructions, and what sessions keep between runs.
+func (c *compiler) instructions(ctx context.Context, g *ssa.Graph) (err error) {
+	p := c.p
+	p.Slots = make([]Slot, 0, g.NumValues())
+	p.threads, p.memory = c.opts.Threads, c.opts.Memory
+	p.hook, p.bounds, p.outputs, p.remote = c.opts.Hook, c.opts.Bounds, c.opts.Outputs, c.remote
+	if p.Main, err = c.block(g, nil); err != nil {
+		return err
+	}
+	c.markCaches()
+	if err := c.markStates(); err != nil {
+		return err
+	}
+	c.markOverwrites()
+	p.findBorrowed()
+	p.Main.each(func(in *Instr) {
+		o := ops.Of(in.Node)
+		p.callsBack = p.callsBack || o != nil && (o.Foreign() || o.Domain == ops.Private && o.Name == "Call")
+	})
+	p.keeps = len(p.caches)+len(p.recurrent) > 0
+	c.countReport()
+	return ctx.Err()
 }
 
 // checkEndless refuses loops that surely run and never end. Those in bodies may never be
@@ -157,6 +172,7 @@ func checkEndless(g *ssa.Graph) error {
 type compiler struct {
 	ctx      context.Context
 	opts     Options
+	remote   backend.Remote // the backend, if it runs programs itself; else nil
 	kernels  *kernels
 	prepared slab.Table[*ssa.Node, *prepared]
 	slot     slab.Table[*ssa.Value, int]

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -103,7 +102,7 @@ func (c *compiler) prepareBatch(ctx context.Context, nodes []*ssa.Node) ([]*prep
 
 // preparers is how many goroutines prepare so many nodes. A device's kernels are compiled one after the other.
 func (c *compiler) preparers(nodes int) int {
-	if _, remote := c.opts.Backend.(backend.Remote); remote {
+	if c.remote != nil {
 		return 1
 	}
 	return max(1, min(runtime.GOMAXPROCS(0), nodes/fewPrepares))
