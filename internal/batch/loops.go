@@ -82,79 +82,113 @@ func loop(a *analysis, n *ssa.Node, in []form) *recipe {
 
 // loopBody finds the forms of the values that a body carries: operands from position first on, results from another. The recipe's results are those of
 // the carried values.
+//
+// What the body makes of a carried value is its form in the next iteration, so forms are looked for until they stay: first with values that may be sums
+// where they are whole as yet, since a sum begins with a whole zero, then as they are.
 func (a *analysis) loopBody(n *ssa.Node, body *ssa.Graph, params []form, first, carried, results int) *recipe {
-	r := &recipe{}
 	if isRandom(body) {
 		return nil
 	}
 	for i := range params {
-		if params[i].kind == sum {
+		switch params[i].kind {
+		case sum:
 			return nil
-		}
-		if params[i].kind == same {
+		case same:
 			params[i] = form{}
 		}
 	}
+	c := &carriedForms{node: n, body: body, params: params, first: first, count: carried, results: results, recipe: &recipe{}}
 	lenient := true
 	for range carried + 3 {
-		b := &analysis{graph: body, parts: a.parts, inBody: true, lenient: lenient, forms: map[*ssa.Value]form{}, recipes: map[*ssa.Node]*recipe{}}
-		for i, p := range body.Params {
-			if i < len(params) {
-				b.forms[p] = params[i]
-				if isUnknown(p) && params[i].kind != whole {
-					return nil
-				}
-			}
-		}
-		b.run()
-		if b.err != nil {
+		b := a.bodyAnalysis(body, params, lenient)
+		if b == nil {
 			return nil
 		}
-		stays := true
-		for i := range carried {
-			have, next := params[first+i], b.forms[body.Results[results+i]]
-			switch {
-			case have == next || have.isSplit() && next.kind == whole:
-			case have.kind == whole && next.isSplit():
-				if !a.fits(body.Params[first+i], next) {
-					return nil
-				}
-				params[first+i], stays = next, false
-				r.withCut(first+i, next)
-			case have.kind == whole && next.kind == sum && isZero(n.In[first+i]):
-				params[first+i], stays = next, false
-			default:
-				return nil
-			}
+		stay, ok := c.next(b)
+		switch {
+		case !ok:
+			return nil
+		case stay && !lenient:
+			return c.finish(b)
 		}
-		if lenient || !stays {
-			lenient = !stays
-			continue
-		}
-		r.body = &bodyRecipe{analysis: b, params: params}
-		for i, v := range body.Results {
-			f := b.forms[v]
-			if i >= results && i < results+carried {
-				f = params[first+i-results]
-				out := f
-				switch f.kind {
-				case whole:
-					out = form{kind: same}
-				case sum:
-					if isOnlyAddedTo(body, body.Params[first+i-results], v) {
-						if r.onto == nil {
-							r.onto = map[int]int{}
-						}
-						r.onto[len(r.out)] = first + i - results
-					}
-				}
-				r.out = append(r.out, out)
-			}
-			r.body.results = append(r.body.results, f)
-		}
-		return r
+		lenient = !stay
 	}
 	return nil
+}
+
+// bodyAnalysis finds the forms of a body's values, given those of its parameters; nil where they have none.
+func (a *analysis) bodyAnalysis(body *ssa.Graph, params []form, lenient bool) *analysis {
+	b := &analysis{graph: body, parts: a.parts, inBody: true, lenient: lenient, forms: map[*ssa.Value]form{}, recipes: map[*ssa.Node]*recipe{}}
+	for i, p := range body.Params[:min(len(params), len(body.Params))] {
+		if isUnknown(p) && params[i].kind != whole {
+			return nil
+		}
+		b.forms[p] = params[i]
+	}
+	if b.run(); b.err != nil {
+		return nil
+	}
+	return b
+}
+
+// carriedForms are the forms of the values that a body carries, as far as they are known.
+type carriedForms struct {
+	node           *ssa.Node
+	body           *ssa.Graph
+	params         []form // of the body
+	first, results int    // where carried values begin among parameters and results
+	count          int
+	recipe         *recipe
+}
+
+// next takes the forms of carried values from what a body makes of them. stay reports that none has changed; ok is false where one can not be its own next
+// value.
+func (c *carriedForms) next(b *analysis) (stay, ok bool) {
+	stay = true
+	for i := range c.count {
+		at := c.first + i
+		have, next := c.params[at], b.forms[c.body.Results[c.results+i]]
+		switch {
+		case have == next || have.isSplit() && next.kind == whole:
+		case have.kind == whole && next.isSplit():
+			if !b.fits(c.body.Params[at], next) {
+				return false, false
+			}
+			c.params[at], stay = next, false
+			c.recipe.withCut(at, next)
+		case have.kind == whole && next.kind == sum && isZero(c.node.In[at]):
+			c.params[at], stay = next, false
+		default:
+			return false, false
+		}
+	}
+	return stay, true
+}
+
+// finish completes the recipe. Sums that a body only adds to go on from one part to the next.
+func (c *carriedForms) finish(b *analysis) *recipe {
+	r := c.recipe
+	r.body = &bodyRecipe{analysis: b, params: c.params}
+	for i, v := range c.body.Results {
+		k := i - c.results
+		if k < 0 || k >= c.count {
+			r.body.results = append(r.body.results, b.forms[v])
+			continue
+		}
+		f := c.params[c.first+k]
+		r.body.results = append(r.body.results, f)
+		if f.kind == sum && isOnlyAddedTo(c.body, c.body.Params[c.first+k], v) {
+			if r.onto == nil {
+				r.onto = map[int]int{}
+			}
+			r.onto[k] = c.first + k
+		}
+		if f.kind == whole {
+			f.kind = same
+		}
+		r.out = append(r.out, f)
+	}
+	return r
 }
 
 // isRandom reports a body that draws numbers: each part would draw its own.

@@ -139,6 +139,5 @@ func canCut(n *ssa.Node, v *ssa.Value, f form) bool {
 	if !f.isSplit() || f.outer == 1 && ahead(v, f) == 1 {
 		return true
 	}
-	isHalf := v.Type.DType == ndarray.Float16 || v.Type.DType == ndarray.BFloat16
-	return f.outer == 1 && isHalf && len(ops.SmallerPairs(n)) == 0
+	return f.outer == 1 && v.Type.DType.IsHalf() && len(ops.SmallerPairs(n)) == 0
 }
