@@ -3,6 +3,7 @@ package convolve
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -359,4 +360,41 @@ func addStrided(t *simd.Table, dst, src []float32, stride int) {
 	for i, v := range src {
 		dst[i*stride] += v
 	}
+}
+
+// planColumns plans a convolution by columns, where output channels fill neither blocks nor panels but their taps do.
+func (g *geometry) planColumns() (ConvPlan, bool) {
+	const few = 8 // output channels: more fill the direct kernels well enough
+	if !g.turns() || g.ocg > few || g.taps < 4 || g.outN <= FewPositions {
+		return ConvPlan{}, false
+	}
+	share := g.productShare()
+	if g.directFits() {
+		share = max(share, g.directShare())
+	}
+	if g.columnsCost()*1.25 > g.work()/share {
+		return ConvPlan{}, false
+	}
+	return ConvPlan{Algorithm: ConvColumns, Reason: fmt.Sprintf("%d output channels do not fill a block, their %d taps are rows of a product", g.ocg, g.taps)}, true
+}
+
+// columnsCost is what products and sums into the image take, in multiply-adds at the peak.
+func (g *geometry) columnsCost() float64 {
+	s := &g.s
+	sum := 20.0 // of an element into the image
+	if s.Stride[2] == 1 {
+		sum = 6 // of a row
+	}
+	columns := float64(s.Batch*s.OutC*g.taps) * float64(g.inN)
+	return columns*float64(g.icg)/0.85/g.inFill() + sum*columns
+}
+
+// inFill is the share of the lanes of panels that hold input pixels; few are rows, each of which takes its part of the time in which weights
+// come from the cache.
+func (g *geometry) inFill() float64 {
+	const hidden = 6 // rows that take as long as weights do
+	if g.inN <= fewColumns {
+		return min(1, float64(g.inN)/hidden)
+	}
+	return float64(g.inN) / float64(machine.RoundUp(g.inN, g.t.Nr/2))
 }

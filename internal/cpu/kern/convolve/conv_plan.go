@@ -244,7 +244,7 @@ func lessWeightsPay(small, large int) bool { return 16*small*10 <= 36*large*13 }
 // times that of direct sums; tiles of 2×2 add nothing to it and cost 40 µs at most.
 func (g *geometry) isLittle() bool {
 	const channels, products = 32, 10_000_000
-	return g.icg <= channels && g.s.Batch*g.outN*g.icg*g.ocg*g.taps <= products
+	return g.icg <= channels && g.work() <= products
 }
 
 // slidesByOne reports whether the window is 3×3 of stride and dilation one.

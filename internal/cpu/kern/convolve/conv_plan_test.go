@@ -81,3 +81,12 @@ func TestLongFrames(t *testing.T) {
 		assert.Equal(t, want, g.overFrames(), "%d positions", positions)
 	}
 }
+
+// TestEstimateOfImages: what images take is in proportion to their number, also where 32 bits do not hold the multiply-adds.
+func TestEstimateOfImages(t *testing.T) {
+	one, ok := EstimateConv(conv2(1, 64, 64, 1, 56, 56, 3, 2, 1), ConvPolicy{})
+	require.True(t, ok)
+	many, ok := EstimateConv(conv2(90, 64, 64, 1, 56, 56, 3, 2, 1), ConvPolicy{})
+	require.True(t, ok)
+	require.InEpsilon(t, 90*one, many, 0.01)
+}

@@ -35,7 +35,7 @@ func EstimateConv(s ConvSpec, o ConvPolicy) (cost float64, ok bool) {
 		return 0, false
 	}
 	s = g.s
-	work := float64(s.Batch * s.OutC * g.outN * g.icg * g.taps)
+	work := g.work()
 	changes := g.changes(float64(s.Batch)*float64(s.InC*g.inN), float64(s.Batch)*float64(s.OutC*g.outN))
 	switch p.Algorithm {
 	case ConvPhases:
@@ -58,6 +58,11 @@ func EstimateConv(s ConvSpec, o ConvPolicy) (cost float64, ok bool) {
 	return 0, false
 }
 
+// work is how many multiply-adds a convolution takes by its formula, those of a transposed one without strides.
+func (g *geometry) work() float64 {
+	return float64(g.s.Batch*g.s.OutC*g.outN) * float64(g.icg*g.taps)
+}
+
 // PixelCost is what a byte costs that changes between planes and pixels.
 const PixelCost = 6
 
@@ -68,7 +73,7 @@ func EstimateIntConv(s IntConvSpec, zw []int32) (cost float64, ok bool) {
 	if err != nil || c.pixels == nil {
 		return 0, false
 	}
-	cost = float64(c.FLOPs()) / 8 // four products at a time
+	cost = c.work() / 4 // four products at a time
 	if !s.InPixels {
 		cost += PixelCost * float64(s.Batch*s.InC*c.inN)
 	}

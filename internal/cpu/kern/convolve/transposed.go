@@ -386,52 +386,14 @@ func (g *geometry) planTransposed() (ConvPlan, error) {
 	return ConvPlan{Algorithm: ConvColumns, Reason: why}, nil
 }
 
-// phasesCost is what the phases of a transposed convolution take, columnsCost what products and sums into the image do, in multiply-adds at
-// the peak.
+// phasesCost is what the phases of a transposed convolution take, in multiply-adds at the peak.
 func (g *geometry) phasesCost() float64 {
 	s := &g.s
 	row := machine.CeilDiv(g.out[2], s.Stride[2])
 	b := g.t.Block()
 	blocks := machine.CeilDiv(g.ocg, b)
 	sums := gemm.NewSplit(row, g.t.Mr).Base * min(2, blocks) // independent sums of a call
-	work := float64(s.Batch*s.OutC*g.outN) * float64(g.icg*g.taps) / float64(s.Stride[1]*s.Stride[2])
+	work := g.work() / float64(s.Stride[1]*s.Stride[2])
 	fill := float64(g.ocg) / float64(blocks*b)
 	return work/g.kernelShare()/fill/min(1, float64(sums)/8) + ChangeCost*float64(s.Batch*s.OutC*g.outN)
-}
-
-func (g *geometry) columnsCost() float64 {
-	s := &g.s
-	sum := 20.0 // of an element into the image
-	if s.Stride[2] == 1 {
-		sum = 6 // of a row
-	}
-	columns := float64(s.Batch*s.OutC*g.taps) * float64(g.inN)
-	return columns*float64(g.icg)/0.85/g.inFill() + sum*columns
-}
-
-// inFill is the share of the lanes of panels that hold input pixels; few are rows, each of which takes its part of the time in which weights
-// come from the cache.
-func (g *geometry) inFill() float64 {
-	const hidden = 6 // rows that take as long as weights do
-	if g.inN <= fewColumns {
-		return min(1, float64(g.inN)/hidden)
-	}
-	return float64(g.inN) / float64(machine.RoundUp(g.inN, g.t.Nr/2))
-}
-
-// planColumns plans a convolution by columns, where output channels fill neither blocks nor panels but their taps do.
-func (g *geometry) planColumns() (ConvPlan, bool) {
-	const few = 8 // output channels: more fill the direct kernels well enough
-	if !g.turns() || g.ocg > few || g.taps < 4 || g.outN <= FewPositions {
-		return ConvPlan{}, false
-	}
-	share := g.productShare()
-	if g.directFits() {
-		share = max(share, g.directShare())
-	}
-	work := float64(g.s.Batch*g.s.OutC*g.outN) * float64(g.icg*g.taps)
-	if g.columnsCost()*1.25 > work/share {
-		return ConvPlan{}, false
-	}
-	return ConvPlan{Algorithm: ConvColumns, Reason: fmt.Sprintf("%d output channels do not fill a block, their %d taps are rows of a product", g.ocg, g.taps)}, true
 }
