@@ -163,11 +163,13 @@ func paramsByName(g *ssa.Graph) map[string]*ssa.Value {
 func trainNorms(g *ssa.Graph, learn []string) (names []string) {
 	learned, known := setOf(learn), map[string]bool{}
 	for _, n := range g.Nodes {
-		if n.Op == "BatchNormalization" && learn != nil && !learned[n.In[1].Name] && !learned[n.In[2].Name] {
+		switch {
+		case n.Op != "BatchNormalization" || n.Domain != "":
+			continue
+		case learn != nil && !learned[n.In[1].Name] && !learned[n.In[2].Name]:
 			freezeNorm(g, n)
 			continue
-		}
-		if n.Op != "BatchNormalization" || n.Domain != "" || n.In[3].Const == nil || n.In[4].Const == nil || known[n.In[3].Name] {
+		case n.In[3].Const == nil || n.In[4].Const == nil || known[n.In[3].Name]:
 			continue
 		}
 		n.SetAttr(ssa.IntAttr("training_mode", 1))

@@ -87,3 +87,12 @@ func TestWeightsOfBranches(t *testing.T) {
 		})
 	}
 }
+
+// TestNormOfAnotherDomain: a node that shares no more than its name with BatchNormalization stays as it is, whatever its operands.
+func TestNormOfAnotherDomain(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float32[2,3] const %w: float32[3,3] = splat 1 %y = MatMul(%x, %w) %z = my.domain::BatchNormalization(%x) out %y, %z }`)
+	require.NoError(t, err)
+	tr, err := train.New(t.Context(), berth.FromModule(&ssa.Module{Graph: g}), train.Options{Loss: train.MeanSquaredError, Learn: []string{"w"}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"w"}, tr.Learned())
+}
