@@ -94,17 +94,8 @@ func (a *app) benchCmd() *cobra.Command {
 }
 
 func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
-	opts, err := a.options()
+	opts, err := a.benchOptions(f)
 	if err != nil {
-		return err
-	}
-	if err := a.checkBackend(f.backend); err != nil {
-		return err
-	}
-	if !(f.seconds >= 0 && f.seconds < 1e9) {
-		return usagef("--seconds %v: want a time from 0 on", f.seconds)
-	}
-	if err := f.checkCompare(); err != nil {
 		return err
 	}
 	r, err := a.startRival(ctx, f)
@@ -128,46 +119,68 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	p, sess, args, err := a.firstRun(ctx, m, have, append(opts, a.on(f.backend)...))
+	p, sess, args, err := a.firstRun(ctx, m, have, opts)
 	if err != nil {
 		return err
 	}
 	res := benchJSON{Model: model, Threads: a.threads, LoadNanos: (opened + p.CompileTime()).Nanoseconds(), CompileNanos: p.CompileTime().Nanoseconds(),
 		ArenaBytes: p.Plan().ArenaBytes, WeightsBytes: p.Plan().WeightBytes, PackedBytes: m.PackedBytes(), StartRSS: startRSS}
+	if err := a.measure(ctx, f, subject{model, m, sess, args}, r, grown, &res); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(res)
+	}
+	a.printBench(res, p.Plan())
+	return nil
+}
+
+// benchOptions are the options to compile with, where all flags make sense.
+func (a *app) benchOptions(f benchFlags) ([]berth.Option, error) {
+	opts, err := a.options()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.checkBackend(f.backend); err != nil {
+		return nil, err
+	}
+	if !(f.seconds >= 0 && f.seconds < 1e9) {
+		return nil, usagef("--seconds %v: want a time from 0 on", f.seconds)
+	}
+	return append(opts, a.on(f.backend)...), f.checkCompare()
+}
+
+// measure fills in what the flags ask for. Resident memory is read before anything is measured that runs alone would not hold:
+// the machine's limits, another runtime, another machine.
+func (a *app) measure(ctx context.Context, f benchFlags, s subject, r *rival, grown func() int64, res *benchJSON) error {
 	if !simulates(f.backend) {
-		if err := a.timeRuns(ctx, sess, args, f.seconds, &res); err != nil {
+		if err := a.timeRuns(ctx, s.sess, s.args, f.seconds, res); err != nil {
 			return err
 		}
 	}
-	if err := benchDevice(ctx, sess, args, f.backend, &res); err != nil {
+	if err := benchDevice(ctx, s.sess, s.args, f.backend, res); err != nil {
 		return err
 	}
 	if f.profile {
-		if err := profile(ctx, sess, args, &res); err != nil {
+		if err := profile(ctx, s.sess, s.args, res); err != nil {
 			return err
 		}
 	}
 	res.PeakRSS = max(sysmem.PeakResident(), res.StartRSS) // the kernel's counts are exact to a few pages a thread
 	res.grownRSS = grown()
 	if f.profile {
-		if err := a.holdAgainstLimits(ctx, &res); err != nil {
+		if err := a.holdAgainstLimits(ctx, res); err != nil {
 			return err
 		}
 	}
 	if r != nil {
-		if err := a.compareWith(ctx, r, subject{model, m, sess, args}, f.seconds, &res); err != nil {
+		if err := a.compareWith(ctx, r, s, f.seconds, res); err != nil {
 			return err
 		}
 	}
 	if f.tape {
-		if err := a.benchMachines(ctx, m, args, f.seconds, &res); err != nil {
-			return err
-		}
+		return a.benchMachines(ctx, s.m, s.args, f.seconds, res)
 	}
-	if a.json {
-		return a.printJSON(res)
-	}
-	a.printBench(res, p.Plan())
 	return nil
 }
 
