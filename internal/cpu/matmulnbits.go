@@ -36,7 +36,7 @@ func prepareMatMulNBits(p *prep) (ops.Kernel, error) {
 	if k.b, err = p.nbits(s); k.b == nil || err != nil {
 		return nil, err
 	}
-	g := gemm.GemmSpec{M: x.n / s.K, N: s.N, K: s.K, Alpha: 1, NBitsB: true, WholeBits: k.b.WholeBits(), BytesBlock: k.b.BytesBlock()}
+	g := gemm.GemmSpec{M: x.n / s.K, N: s.N, K: s.K, Alpha: 1, NBitsB: true, WholeBits: k.b.WholeBits(), BytesBlock: k.b.BytesBlock(), BytesDigits: k.b.BytesDigits()}
 	if k.bias {
 		g.Epilogue.Bias = simd.BiasPerCol
 	}
@@ -63,8 +63,8 @@ func (p *prep) nbits(s gemm.NBitsSpec) (*gemm.NBits, error) {
 	if zeros == nil || err != nil || !(max(vec.MaxOf(scales), -vec.MinOf(scales), vec.MaxOf(zeros), -vec.MinOf(zeros)) <= 1e30) {
 		return nil, err // kernels scale sums: an infinite scale would give ±Inf for (q-zero)·Inf, which is NaN
 	}
-	if ops.Int(p.node, "accuracy_level") == 4 && !p.options.Strict {
-		b.ByBytes(zeros)
+	if !p.options.Strict {
+		b.ByBytes(zeros, ops.Int(p.node, "accuracy_level") != 4)
 	}
 	packed, err := p.pack(1, b.Layout(), arrangement{}, func(c *ssa.Constant) (*gemm.Packed, error) {
 		data, err := p.bytesOf(c)

@@ -38,13 +38,16 @@ func emitNBits(g *gen) {
 			g.nbitsRows(4, h)
 		}
 		if g.isa.zmm {
-			for _, bits := range []int{4, 8} {
-				g.nbitsBytes(bits, 1)
-				g.nbitsBytes(bits, 4)
+			for _, digits := range []int{1, 3} {
+				for _, bits := range []int{4, 8} {
+					g.nbitsBytes(bits, 1, digits)
+					g.nbitsBytes(bits, 4, digits)
+				}
 			}
-			g.nbitsQuantize()
+			g.nbitsQuantize("nbitsQuantize", 1)
+			g.nbitsQuantize("nbitsDigits", 3)
 		}
-		g.family("nbitsRows", "adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits, of 1 and 4 rows of bytes with one of 4 and of 8 bits.")
+		g.family("nbitsRows", "adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits, of 1 and 4 rows of bytes with one of 4 and of 8 bits, and of three digits likewise.")
 	})
 }
 
@@ -73,11 +76,13 @@ const (
 // nbitsTile is the state of a kernel of a few rows while it is being emitted.
 type nbitsTile struct {
 	*gen
-	bits, h int
-	x       []operand.Mem // the rows
-	w       gp
-	sums    [][][2]vec // several of a row, by number; vectors
-	numbers []nbitsNumber
+	bits, h  int
+	digits   int           // of rows of bytes
+	together bool          // numbers of a word have one sum
+	x        []operand.Mem // the rows
+	w        gp
+	sums     [][][2]vec // several of a row, by number; vectors
+	numbers  []nbitsNumber
 }
 
 // nbitsNumber is a number of a byte that is told from the others without a shift: its bits where they are, below those of a power of

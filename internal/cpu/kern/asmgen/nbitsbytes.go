@@ -13,24 +13,35 @@ import (
 //	                                            & f0f0f0f0 ─▶ 16·(h3 h2 h1 h0)
 //
 // Eight numbers of 8 bits are two words in the same order. A block of a row is a record: its bytes in this order, its scale, and the sum of the bytes.
+// Of three digits, a record has those of sixteen numbers after each other, the lowest digits first, and the sums of all three:
+//
+//	x = 65536·d2 + 256·d1 + d0        d0: 0 2 4 6, 1 3 5 7, 8 10 12 14, 9 11 13 15   d1: …   d2: …        scale   Σd0   Σd1   Σd2
+//
+// There are registers for the sums of high and low numbers of one row; with four rows numbers are shifted instead.
 
 // nbitsBytes emits the products of h rows of records with a panel:
 //
 //	out[row] += Σ over blocks: scale · (xscale · (Σ over k: x[k]·q[k] − zero · xsum))
 //
 // Zero points are bytes.
-func (g *gen) nbitsBytes(bits, h int) {
-	args := g.kernel("nbitsRows", fmt.Sprintf("Bytes%dx%d", bits, h))
-	t := &nbitsTile{gen: g, bits: bits, h: h, w: g.field(args, nbW)}
+func (g *gen) nbitsBytes(bits, h, digits int) {
+	args := g.kernel("nbitsRows", fmt.Sprintf("Bytes%dx%dx%d", bits, h, digits))
+	t := &nbitsTile{gen: g, bits: bits, h: h, digits: digits, together: h*digits > 4, w: g.field(args, nbW)}
 	var masks []vec
 	if bits == 4 {
-		masks = []vec{g.splat(0x0f0f0f0f), g.splat(0xf0f0f0f0)}
+		masks = []vec{g.splat(0x0f0f0f0f)}
+		if !t.together {
+			masks = append(masks, g.splat(0xf0f0f0f0))
+		}
 	}
 	x, scale, zero, blocks := g.field(args, nbX), g.field(args, nbScale), g.field(args, nbZero), g.field(args, nbBlocks)
 	t.rowsOf(x, g.field(args, nbLDX))
 	out := t.outOf(args)
 	g.loop("block", blocks, 1, func() {
-		t.sums = make([][][2]vec, 2)
+		t.sums = make([][][2]vec, 2*digits)
+		if t.together {
+			t.sums = t.sums[:digits]
+		}
 		for p := range t.sums {
 			for range h {
 				t.sums[p] = append(t.sums[p], [2]vec{g.zeroed(), g.zeroed()})
@@ -41,7 +52,7 @@ func (g *gen) nbitsBytes(bits, h int) {
 		}
 		t.byteBlock(x, g.field(args, nbRows), masks)
 		t.scaled(scale, zero, out)
-		g.advance(8, x)
+		g.advance(4+4*digits, x)
 		g.advance(2*g.bytes(), scale)
 		g.ADDQ(at(args, nbZeroStep), zero)
 	})
@@ -49,36 +60,54 @@ func (g *gen) nbitsBytes(bits, h int) {
 	g.ret()
 }
 
-// byteBlock sums up n times eight numbers of each column.
+// byteBlock sums up n times eight numbers of each column; of three digits, n is even.
 func (t *nbitsTile) byteBlock(x, n gp, masks []vec) {
-	t.loop("words", n, 1, func() {
+	round := 1
+	if t.digits > 1 {
+		round = 2
+	}
+	t.loop("words", n, round, func() {
 		size := t.bits / 4 * 2 * t.bytes()
-		for j := 0; j < size; j += t.bytes() {
-			t.PREFETCHT0(at(t.w, nbAhead+j))
-		}
-		q := t.words(masks)
-		for p := range q {
-			for i, m := range t.x {
-				m.Disp += 4 * p
-				v := t.to(t.VPBROADCASTD, m)
-				t.VPDPBUSD(v, q[p][0], t.sums[p][i][0])
-				t.VPDPBUSD(v, q[p][1], t.sums[p][i][1])
+		for e := range round {
+			for j := 0; j < size; j += t.bytes() {
+				t.PREFETCHT0(at(t.w, nbAhead+e*size+j))
 			}
+			t.wordProducts(t.words(e*size, masks), 8*round, 8*e)
 		}
-		t.advance(size, t.w)
-		t.advance(2*4, x)
+		t.advance(round*size, t.w)
+		t.advance(round*t.digits*2*4, x)
 	})
 }
 
-// words are those that go with the two words of a row.
-func (t *nbitsTile) words(masks []vec) (q [2][2]vec) {
-	for j := range 2 {
-		q[0][j] = t.ld(at(t.w, j*t.bytes()))
-		if t.bits == 8 {
-			q[1][j] = t.ld(at(t.w, (2+j)*t.bytes()))
-			continue
+// wordProducts adds the products of two words with those of the rows, whose digits are some bytes apart.
+func (t *nbitsTile) wordProducts(q [2][2]vec, apart, first int) {
+	for p := range q {
+		for d := range t.digits {
+			sums := t.sums[(p*t.digits+d)%len(t.sums)]
+			for i, m := range t.x {
+				m.Disp += first + d*apart + 4*p
+				v := t.to(t.VPBROADCASTD, m)
+				t.VPDPBUSD(v, q[p][0], sums[i][0])
+				t.VPDPBUSD(v, q[p][1], sums[i][1])
+			}
 		}
-		q[1][j] = t.set(t.and, q[0][j], masks[1])
+	}
+}
+
+// words are those that go with the two words of a row, from a byte on.
+func (t *nbitsTile) words(from int, masks []vec) (q [2][2]vec) {
+	for j := range 2 {
+		q[0][j] = t.ld(at(t.w, from+j*t.bytes()))
+		switch {
+		case t.bits == 8:
+			q[1][j] = t.ld(at(t.w, from+(2+j)*t.bytes()))
+			continue
+		case t.together:
+			q[1][j] = t.to(t.VPSRLD, operand.U8(4), q[0][j])
+			t.and(q[1][j], q[1][j], masks[0])
+		default:
+			q[1][j] = t.set(t.and, q[0][j], masks[1])
+		}
 		t.and(q[0][j], q[0][j], masks[0])
 	}
 	return q
@@ -92,21 +121,39 @@ func (t *nbitsTile) scaled(scale, zero gp, out *nbitsOut) {
 		t.VCVTDQ2PS(z[j], z[j])
 	}
 	for i, m := range t.x {
-		sum := m
-		sum.Disp += 4
-		xsum := t.to(t.VBROADCASTSS, sum)
-		for j := range 2 {
-			v := t.sums[0][i][j]
-			if t.bits == 4 {
-				t.VPSRAD(operand.U8(4), t.sums[1][i][j], t.sums[1][i][j])
+		for d := range t.digits {
+			sum := m
+			sum.Disp += 4 + 4*d
+			xsum := t.to(t.VBROADCASTSS, sum)
+			for j := range 2 {
+				v := t.digitSum(d, i, j)
+				t.VCVTDQ2PS(v, v)
+				t.fnma(v, xsum, z[j])
 			}
-			t.addi(v, v, t.sums[1][i][j])
-			t.VCVTDQ2PS(v, v)
-			t.fnma(v, xsum, z[j])
+		}
+		for j := range 2 {
+			for d := t.digits - 1; d > 0; d-- {
+				t.fma(t.sums[d-1][i][j], t.sums[d][i][j], f32(256))
+			}
+			v := t.sums[0][i][j]
 			t.VMULPS_BCST(m, v, v)
 			out.add(i, j, v, at(scale, j*t.bytes()))
 		}
 	}
+}
+
+// digitSum is the sum of the products with a digit of a row.
+func (t *nbitsTile) digitSum(d, i, j int) vec {
+	v := t.sums[d][i][j]
+	if t.together {
+		return v
+	}
+	high := t.sums[t.digits+d][i][j]
+	if t.bits == 4 {
+		t.VPSRAD(operand.U8(4), high, high)
+	}
+	t.addi(v, v, high)
+	return v
 }
 
 // nbitsOut are the sums of the rows: in registers where there are enough, else in memory.
@@ -159,14 +206,15 @@ func (o *nbitsOut) store() {
 	}
 }
 
-// nbitsQuantize emits the quantization of n blocks to records. The largest magnitude becomes 127; that of bits is compared, in whose
-// order NaN is above all numbers, so that the scale of a block with one is NaN.
-func (g *gen) nbitsQuantize() {
-	g.fn("nbitsQuantize", "(dst *byte, src *float32, block, n int)",
-		"quantizes n blocks to records: bytes, of eight the even ones first, the scale and the sum of the bytes.")
+// nbitsQuantize emits the quantization of n blocks to records of so many digits. The largest magnitude becomes the largest number that these can write;
+// that of bits is compared, in whose order NaN is above all numbers, so that the scale of a block with one is NaN.
+func (g *gen) nbitsQuantize(name string, digits int) {
+	g.fn(name, "(dst *byte, src *float32, block, n int)",
+		fmt.Sprintf("quantizes n blocks to records of %d digits: bytes, of eight the even ones first, the scale and the sum of the bytes of a digit.", digits))
 	dst, src, block, n := g.arg("dst"), g.arg("src"), g.arg("block"), g.arg("n")
 	order := g.ld(g.table("evenodd", 16, func(i int) uint32 { return uint32(i&8 + i*2&6 + i/4&1) }))
-	abs, most, least := g.splat(0x7fffffff), g.splat(f32(127)), g.splat(f32(-127))
+	largestNumber := map[int]float64{1: 127, 3: 127*65536 + 127*256 + 127}[digits]
+	abs, most, least := g.splat(0x7fffffff), g.splat(f32(largestNumber)), g.splat(f32(-largestNumber))
 	top, one := g.splat(0x7f7fffff), g.splat(f32(1))
 	g.loop("block", n, 1, func() {
 		largest, p, left := g.zeroed(), g.GP64(), g.GP64()
@@ -179,27 +227,53 @@ func (g *gen) nbitsQuantize() {
 		})
 		g.fold(largest, func(d, a vec, b any) { g.three(g.VPMAXUD, nil, d, a, b) })
 		scale := g.set(g.div, largest, most)
-		inverse := g.set(g.min, scale, top)
-		g.div(inverse, one, inverse)
-		g.min(inverse, inverse, top)
-		sum := g.zeroed()
+		var divisor vec
+		if digits > 1 {
+			g.VPMAXUD_BCST(g.konstMem(0x00800000), scale, scale) // the least normal number; as bits, for NaN to stay
+			divisor = g.set(g.min, scale, top)
+		} else {
+			divisor = g.set(g.min, scale, top)
+			g.div(divisor, one, divisor) // the inverse
+			g.min(divisor, divisor, top)
+		}
+		var sums []vec
+		for range digits {
+			sums = append(sums, g.zeroed())
+		}
 		g.MOVQ(block, left)
 		g.loop("bytes", left, g.isa.w, func() {
-			v := g.set(g.mul, inverse, at(src, 0))
+			var v vec
+			if digits > 1 {
+				v = g.ld(at(src, 0))
+				g.div(v, v, divisor)
+			} else {
+				v = g.set(g.mul, divisor, at(src, 0))
+			}
 			g.min(v, v, most)
 			g.max(v, v, least)
 			g.VCVTPS2DQ(v, v)
-			g.addi(sum, sum, v)
-			g.VPERMD(v, order, v)
-			g.VPMOVDB(v, at(dst, 0))
+			for d, sum := range sums {
+				low := v
+				if d < digits-1 {
+					low = g.to(g.VPSLLD, operand.U8(24), v)
+					g.VPSRAD(operand.U8(24), low, low)
+					g.VPSUBD(low, v, v)
+					g.VPSRAD(operand.U8(8), v, v)
+				}
+				g.addi(sum, sum, low)
+				g.VPERMD(low, order, low)
+				g.VPMOVDB(low, at(dst, d*g.isa.w))
+			}
 			g.advance(g.bytes(), src)
-			g.advance(g.isa.w, dst)
+			g.advance(digits*g.isa.w, dst)
 		})
-		g.fold(sum, g.addi)
-		g.VCVTDQ2PS(sum, sum)
 		g.VMOVSS(scale.AsX(), at(dst, 0))
-		g.VMOVSS(sum.AsX(), at(dst, 4))
-		g.advance(8, dst)
+		for d, sum := range sums {
+			g.fold(sum, g.addi)
+			g.VCVTDQ2PS(sum, sum)
+			g.VMOVSS(sum.AsX(), at(dst, 4+4*d))
+		}
+		g.advance(4+4*digits, dst)
 	})
 	g.ret()
 }

@@ -45,6 +45,7 @@ type GemmSpec struct {
 	NBitsB         bool       // B comes as columns of few bits
 	WholeBits      int        // of so many, with zero points that are whole numbers; 0 if they may be others
 	BytesBlock     int        // of columns for which A is quantized, see [NBits.ByBytes]; 0 if it is not
+	BytesDigits    int        // of a number of A then
 	Shared         bool       // several threads share a run: small products are cut for them, too
 	Epilogue       simd.Epilogue
 }
@@ -340,6 +341,8 @@ func (g *Gemm) Spec() GemmSpec { return g.s }
 // Choice says what is packed, and why.
 func (g *Gemm) Choice() (algorithm, reason string) {
 	switch {
+	case g.s.BytesDigits == threeDigits:
+		return "products of bytes, weights of few bits", "numbers of rows are three bytes each"
 	case g.s.BytesBlock > 0:
 		return "products of bytes, weights of few bits", "accuracy_level 4: rows are quantized by blocks"
 	case g.fewRows:

@@ -105,7 +105,7 @@ func (g *Gemm) checkConstants(a *GemmArgs) error {
 		return &machine.SpecError{Kernel: "Gemm", Field: "PackedA", Why: "missing, or packed for another shape or level"}
 	}
 	if s.NBitsB {
-		if b := a.NBitsB; b == nil || b.packed == nil || b.t != g.t || b.s.N != s.N || b.s.K != s.K || s.BytesBlock != b.BytesBlock() || b.byBytes && !g.fewRows || s.WholeBits > 0 && s.WholeBits != b.WholeBits() {
+		if b := a.NBitsB; b == nil || b.packed == nil || b.t != g.t || b.s.N != s.N || b.s.K != s.K || s.BytesBlock != b.BytesBlock() || s.BytesDigits != b.digits || b.byBytes && !g.fewRows || s.WholeBits > 0 && s.WholeBits != b.WholeBits() {
 			return &machine.SpecError{Kernel: "Gemm", Field: "NBitsB", Why: "missing, or of another shape or level"}
 		}
 		return nil

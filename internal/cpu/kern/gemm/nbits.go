@@ -22,7 +22,7 @@ import (
 //
 //	source  [n][k·bits/8]   ──▶   packed  [panel][k·bits/8][Nr]
 //
-// Products of few rows, which read all numbers for little arithmetic, never write them down as floats: kernels of 1, 2 and 4 rows turn
+// Where there are kernels for it, rows are quantized (nbits_bytes.go). Else products of few rows, which read all numbers for little arithmetic, never write them down as floats: kernels of 1, 2 and 4 rows turn
 // the bytes of a panel into floats in registers, and scale sums of blocks rather than numbers, if zero points are whole numbers:
 //
 //	C[m][n] = bias[n] + Σ over blocks: scale[block][n] · Σ over k of the block: A[m][k] · (q[k][n] − zero[block][n])
@@ -44,6 +44,7 @@ type NBits struct {
 	scales, zeros []float32 // [panel][block][Nr]; zeros of one block where all are equal
 	byteZeros     []byte    // in place of zeros, where rows are quantized
 	byBytes       bool      // the rows that it is multiplied with are quantized, see nbits_bytes.go
+	digits        int       // to so many bytes
 	whole         bool      // zero points are whole numbers of so few bits that kernels of few rows take them
 }
 

@@ -19,6 +19,19 @@ import (
 // of the exact sum of finite numbers, underflow and overflow aside. A block with NaN gives NaN; one with an infinite number and without NaN gives
 // infinite results of the sign of the sum over its infinite numbers, or NaN where that is 0.
 //
+// Where that is not permitted, a number of a row becomes one of three bytes, d2·65536 + d1·256 + d0, each from -128 to 127:
+//
+//	s = max(max |a| / 8355711, 2⁻¹²⁶),  x[k] = round(a[k] / s)
+//
+// Sums of a block of each digit are exact, their sum is rounded once. A number is rounded by at most s, some 2⁻²³ of the largest magnitude of its
+// block, so that C is within
+//
+//	Σ over blocks: s·Σ|B|  +  (blocks + 5)·2⁻²⁴·(|bias| + Σ (|A| + s)·|B|)
+//
+// which for rows whose magnitudes are alike is less than what sums of K products in float32 are off. A product of four bytes takes
+// an instruction as one of float32 does, and nothing is made of the columns but words of bytes: 4 bits take six products where they take eight in
+// float32 and as many instructions again that make floats of them.
+//
 // All products read the same packed columns, those of many rows a tile of rows after the other.
 
 // bytesTileRows is how many rows are quantized by one task and multiplied with a panel that is in the cache.
@@ -30,12 +43,18 @@ const bytesRows = 4
 // bytesMost4 and bytesMost8 are the largest blocks of so many bits, whose sums float32 has: 15·127·8192 and 255·127·512 < 2²⁴.
 const bytesMost4, bytesMost8 = 8192, 512
 
+// threeDigits is the digits of a number in the place of a float.
+const threeDigits = 3
+
 // ByBytes has the columns, which are not packed yet, laid out for rows that are quantized, where there are kernels for that, and for
-// their zero points, which are bytes then.
-func (b *NBits) ByBytes(zeros []float32) {
+// their zero points, which are bytes then. The quantized numbers are one byte or, if the row is to be as exact as in float32, three.
+func (b *NBits) ByBytes(zeros []float32, exact bool) {
 	fits := b.s.Bits == 4 && b.s.Block <= bytesMost4 || b.s.Bits == 8 && b.s.Block <= bytesMost8
 	if b.byBytes = b.t.NBitsQuantize != nil && fits && areBytes(zeros); b.byBytes {
-		b.rows = b.Blocks() * b.s.Block / b.per
+		b.rows, b.digits = b.Blocks()*b.s.Block/b.per, 1
+		if exact {
+			b.digits = threeDigits
+		}
 	}
 }
 
@@ -55,6 +74,9 @@ func (b *NBits) place(r int) (row, at int) {
 	}
 	return r / 4, r % 4
 }
+
+// BytesDigits is what [GemmSpec.BytesDigits] wants to know.
+func (b *NBits) BytesDigits() int { return b.digits }
 
 // BytesBlock is what [GemmSpec.BytesBlock] wants to know.
 func (b *NBits) BytesBlock() int {
@@ -80,9 +102,9 @@ func (g *Gemm) planBytes() (perPanel int) {
 	g.tilesM = machine.CeilDiv(s.M, g.tileM)
 	g.k, g.shareA = Split{s.K, 1, s.K, 0}, true
 	g.blocks = machine.CeilDiv(s.K, s.BytesBlock)
-	g.records = g.blocks * (s.BytesBlock/4 + 2)
+	g.records = g.blocks * (s.BytesDigits*(s.BytesBlock/4+1) + 1)
 	g.pieceA = machine.RoundUp((g.tileM+bytesRows-1)*g.records+g.blocks*s.BytesBlock, machine.SlackFloats)
-	return s.K * (g.tileM + 2) * g.t.Nr / 4
+	return s.K * (g.tileM*s.BytesDigits + 2) * g.t.Nr / 4
 }
 
 // quantizeRows quantizes the rows of a tile, padded with zeros.
@@ -91,9 +113,13 @@ func (r *gemmRun) quantizeRows(tm int) {
 	s, piece := &g.s, r.sharedA[tm*g.pieceA:][:g.pieceA]
 	padded := piece[g.pieceA-g.blocks*s.BytesBlock:]
 	a := r.args.A[tm*g.tileM*s.LDA:]
+	quantize := g.t.NBitsQuantize
+	if s.BytesDigits == threeDigits {
+		quantize = g.t.NBitsDigits
+	}
 	for range min(g.tileM, s.M-tm*g.tileM) {
 		clear(padded[copy(padded, a[:s.K]):])
-		g.t.NBitsQuantize((*byte)(machine.Ptr(piece, 0)), machine.F32p(padded, 0), s.BytesBlock, g.blocks)
+		quantize((*byte)(machine.Ptr(piece, 0)), machine.F32p(padded, 0), s.BytesBlock, g.blocks)
 		a, piece = a[min(s.LDA, len(a)):], piece[g.records:]
 	}
 }
@@ -103,6 +129,6 @@ func (b *NBits) addBytes(args *simd.NBitsArgs, rows int) int {
 	if rows > 1 {
 		rows = bytesRows
 	}
-	b.t.NBitsBytes(b.s.Bits, rows, args)
+	b.t.NBitsBytes(b.s.Bits, rows, b.digits, args)
 	return rows
 }

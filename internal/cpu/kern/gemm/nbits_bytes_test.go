@@ -15,10 +15,10 @@ import (
 )
 
 // byBytesOf makes such columns for rows that are quantized, and the same as numbers; nil where there are no kernels.
-func byBytesOf(tb testing.TB, rng *rand.Rand, s NBitsSpec, zeros []float32) (*NBits, []float64) {
+func byBytesOf(tb testing.TB, rng *rand.Rand, s NBitsSpec, zeros []float32, exact bool) (*NBits, []float64) {
 	b, err := NewNBits(s)
 	require.NoError(tb, err)
-	if b.ByBytes(zeros); b.BytesBlock() == 0 {
+	if b.ByBytes(zeros, exact); b.BytesBlock() == 0 {
 		return nil, nil
 	}
 	return nbitsFrom(tb, rng, b, zeros)
@@ -32,7 +32,11 @@ func TestNBitsBytesWithinBound(t *testing.T) {
 			for _, m := range []int{1, 2, 3, 4, 7, 8, 17, 70} {
 				for _, kind := range []string{"one", "bytes"} {
 					t.Run(fmt.Sprintf("%d bits, %d×%d by %d, zeros %s", bits, m, s.k, s.block, kind), func(t *testing.T) {
-						kerntest.EachLevel(t, func(t *testing.T) { bytesWithinBound(t, m, NBitsSpec{71, s.k, bits, s.block}, kind) })
+						kerntest.EachLevel(t, func(t *testing.T) {
+							for _, exact := range []bool{false, true} {
+								bytesWithinBound(t, m, NBitsSpec{71, s.k, bits, s.block}, kind, exact)
+							}
+						})
 					})
 				}
 			}
@@ -40,9 +44,9 @@ func TestNBitsBytesWithinBound(t *testing.T) {
 	}
 }
 
-func bytesWithinBound(t *testing.T, m int, s NBitsSpec, kind string) {
+func bytesWithinBound(t *testing.T, m int, s NBitsSpec, kind string, exact bool) {
 	rng := rand.New(rand.NewPCG(uint64(s.K), uint64(m)))
-	b, numbers := byBytesOf(t, rng, s, zerosOf(rng, kind, s.N*machine.CeilDiv(s.K, s.Block)))
+	b, numbers := byBytesOf(t, rng, s, zerosOf(rng, kind, s.N*machine.CeilDiv(s.K, s.Block)), exact)
 	if b == nil {
 		return
 	}
@@ -55,12 +59,16 @@ func bytesWithinBound(t *testing.T, m int, s NBitsSpec, kind string) {
 		quantized, size, steps := sum, math.Abs(sum), 0.0
 		for k0 := 0; k0 < s.K; k0 += s.Block {
 			end := min(k0+s.Block, s.K)
-			scale, q := bytesOfRow(row[k0:end])
+			scale, q := bytesOfRow(row[k0:end], exact)
+			step := float64(scale) * (0.5 + 127.0/(1<<22))
+			if exact {
+				step = float64(scale)
+			}
 			for k := k0; k < end; k++ {
 				sum += float64(row[k]) * w[k]
 				quantized += float64(scale) * q[k-k0] * w[k]
 				size += (math.Abs(float64(row[k])) + float64(scale)) * math.Abs(w[k])
-				steps += float64(scale) * (0.5 + 127.0/(1<<22)) * math.Abs(w[k])
+				steps += step * math.Abs(w[k])
 			}
 		}
 		roundings := float64(b.Blocks()+5) / (1 << 24) * size
@@ -71,7 +79,7 @@ func bytesWithinBound(t *testing.T, m int, s NBitsSpec, kind string) {
 
 // bytesProduct runs a product on one thread and on three.
 func bytesProduct(t *testing.T, b *NBits, a, bias []float32, m int) []float32 {
-	spec := GemmSpec{M: m, N: b.s.N, K: b.s.K, Alpha: 1, NBitsB: true, WholeBits: b.WholeBits(), BytesBlock: b.BytesBlock()}
+	spec := GemmSpec{M: m, N: b.s.N, K: b.s.K, Alpha: 1, NBitsB: true, WholeBits: b.WholeBits(), BytesBlock: b.BytesBlock(), BytesDigits: b.BytesDigits()}
 	spec.Epilogue.Bias = simd.BiasPerCol
 	g, err := NewGemm(spec)
 	require.NoError(t, err)
@@ -85,9 +93,16 @@ func bytesProduct(t *testing.T, b *NBits, a, bias []float32, m int) []float32 {
 }
 
 // bytesOfRow quantizes a block as the kernel does.
-func bytesOfRow(x []float32) (scale float32, q []float64) {
+func bytesOfRow(x []float32, exact bool) (scale float32, q []float64) {
 	for _, v := range x {
 		scale = max(scale, float32(math.Abs(float64(v))))
+	}
+	if exact {
+		scale = max(scale/8355711, 0x1p-126)
+		for _, v := range x {
+			q = append(q, math.RoundToEven(max(-8355711, min(8355711, float64(v/scale)))))
+		}
+		return scale, q
 	}
 	scale /= 127
 	inverse := min(1/scale, math.MaxFloat32)
@@ -114,10 +129,14 @@ func TestNBitsBytesNotFinite(t *testing.T) {
 		{"the smallest", []float32{math.SmallestNonzeroFloat32}, 0},
 		{"zeros", []float32{0}, 0},
 	}
-	for _, bits := range []int{4, 8} {
+	for _, kind := range []struct {
+		bits  int
+		exact bool
+	}{{4, false}, {8, false}, {4, true}, {8, true}} {
+		bits := kind.bits
 		b, err := NewNBits(NBitsSpec{N: 1, K: 64, Bits: bits, Block: 32})
 		require.NoError(t, err)
-		if b.ByBytes([]float32{0}); b.BytesBlock() == 0 {
+		if b.ByBytes([]float32{0}, kind.exact); b.BytesBlock() == 0 {
 			t.Skip("no kernels at this level")
 		}
 		ones := make([]byte, 64*bits/8)
@@ -146,7 +165,7 @@ func TestNBitsBytesRefuses(t *testing.T) {
 	g, err := NewGemm(GemmSpec{M: 2, N: 4, K: 32, Alpha: 1, Beta: 1, NBitsB: true, BytesBlock: 32})
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(1, 1))
-	if b, _ := byBytesOf(t, rng, NBitsSpec{4, 32, 4, 32}, []float32{8}); b != nil {
+	if b, _ := byBytesOf(t, rng, NBitsSpec{4, 32, 4, 32}, []float32{8}, false); b != nil {
 		require.ErrorAs(t, g.Run(GemmArgs{A: make([]float32, 64), C: make([]float32, 8), NBitsB: b}, make([]byte, g.Workspace(1)), 1), &spec)
 	}
 	for _, c := range []struct {
@@ -156,7 +175,7 @@ func TestNBitsBytesRefuses(t *testing.T) {
 		{NBitsSpec{4, 32, 4, 16}, 256}, {NBitsSpec{4, 32, 4, 16}, -1}, {NBitsSpec{4, 32, 4, 16}, 7.5}, {NBitsSpec{4, 32, 4, 16}, float32(math.NaN())}} {
 		b, err := NewNBits(c.s)
 		require.NoError(t, err)
-		b.ByBytes([]float32{c.zero})
+		b.ByBytes([]float32{c.zero}, false)
 		assert.Zero(t, b.BytesBlock(), "%+v", c)
 	}
 }

@@ -93,9 +93,9 @@ func (t *Table) NBitsProduct(bits, rows int, a *NBitsArgs) {
 }
 
 // NBitsBytes adds the products of 1 or 4 rows of bytes with a panel of columns of 4 or 8 bits, in words of 32 bits, whose zero points are
-// bytes; a.Rows is how many eights of numbers a block has.
-func (t *Table) NBitsBytes(bits, rows int, a *NBitsArgs) {
-	nbitsRowsAVX512((*byte)(unsafe.Pointer(a)), 5+bits/8*2+rows/4)
+// bytes; a.Rows is how many eights of numbers a block has. Rows have one digit or three.
+func (t *Table) NBitsBytes(bits, rows, digits int, a *NBitsArgs) {
+	nbitsRowsAVX512((*byte)(unsafe.Pointer(a)), 5+digits/3*4+bits/8*2+rows/4)
 }
 
 // Rows calls a function of rows.

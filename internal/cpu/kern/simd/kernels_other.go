@@ -31,7 +31,7 @@ func (t *Table) NBitsRows(int) int { return 0 }
 func (t *Table) NBitsProduct(int, int, *NBitsArgs) { panic("no kernels for few bits") }
 
 // NBitsBytes is for levels that have such kernels.
-func (t *Table) NBitsBytes(int, int, *NBitsArgs) { panic("no kernels for few bits") }
+func (t *Table) NBitsBytes(int, int, int, *NBitsArgs) { panic("no kernels for few bits") }
 
 // Chain is for levels with vectors.
 func (t *Table) Chain([]ChainStep, int) { panic("no chains") }

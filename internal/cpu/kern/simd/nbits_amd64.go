@@ -17,7 +17,7 @@ func nbits4AVX2(dst *float32, src *byte, scale *float32, zero *float32, n int)
 //go:noescape
 func nbits8AVX2(dst *float32, src *byte, scale *float32, zero *float32, n int)
 
-// nbitsRowsAVX2 adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits, of 1 and 4 rows of bytes with one of 4 and of 8 bits.
+// nbitsRowsAVX2 adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits, of 1 and 4 rows of bytes with one of 4 and of 8 bits, and of three digits likewise.
 //
 //go:noescape
 func nbitsRowsAVX2(args *byte, i int)
@@ -37,12 +37,17 @@ func nbits4AVX512(dst *float32, src *byte, scale *float32, zero *float32, n int)
 //go:noescape
 func nbits8AVX512(dst *float32, src *byte, scale *float32, zero *float32, n int)
 
-// nbitsQuantizeAVX512 quantizes n blocks to records: bytes, of eight the even ones first, the scale and the sum of the bytes.
+// nbitsQuantizeAVX512 quantizes n blocks to records of 1 digits: bytes, of eight the even ones first, the scale and the sum of the bytes of a digit.
 //
 //go:noescape
 func nbitsQuantizeAVX512(dst *byte, src *float32, block int, n int)
 
-// nbitsRowsAVX512 adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits, of 1 and 4 rows of bytes with one of 4 and of 8 bits.
+// nbitsDigitsAVX512 quantizes n blocks to records of 3 digits: bytes, of eight the even ones first, the scale and the sum of the bytes of a digit.
+//
+//go:noescape
+func nbitsDigitsAVX512(dst *byte, src *float32, block int, n int)
+
+// nbitsRowsAVX512 adds the products of a row with a panel of columns of 2<<i bits, of 2 and 4 rows with one of 4 bits, of 1 and 4 rows of bytes with one of 4 and of 8 bits, and of three digits likewise.
 //
 //go:noescape
 func nbitsRowsAVX512(args *byte, i int)

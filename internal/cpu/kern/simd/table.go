@@ -47,7 +47,8 @@ type Table struct {
 	NBits [3]func(dst *float32, src *byte, scale, zero *float32, n int)
 
 	// NBitsQuantize quantizes n blocks of a row to records for NBitsBytes: bytes, their scale and their sum; nil where there are no such kernels.
-	NBitsQuantize func(dst *byte, src *float32, block, n int)
+	// NBitsDigits does so to records of three digits.
+	NBitsQuantize, NBitsDigits func(dst *byte, src *float32, block, n int)
 
 	// Conversions of a multiple of 16 numbers; nil means plain Go.
 	HalfToFloat, BfloatToFloat func(dst *float32, src *uint16, n int)

@@ -15,7 +15,7 @@ func init() {
 	t := tableAVX512
 	if cpu.X86.HasAVX512VNNI {
 		t.Ints.Quads, t.Ints.QuadRow, t.Ints.BytePlane = true, quadRowAVX512, bytePlaneAVX512
-		t.NBitsQuantize = nbitsQuantizeAVX512
+		t.NBitsQuantize, t.NBitsDigits = nbitsQuantizeAVX512, nbitsDigitsAVX512
 	} else {
 		t.Ints.base = tableAVX2
 	}
