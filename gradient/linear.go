@@ -138,7 +138,7 @@ func (g *builder) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
 		w.dilations = ones
 	}
 	auto := ops.Str(n, "auto_pad")
-	if w.pads == nil || auto != "NOTSET" {
+	if w.pads == nil || !padsAreGiven(n) {
 		w.pads = make([]int64, 2*r)
 	}
 	for i := range r {
@@ -154,6 +154,12 @@ func (g *builder) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
 		w.end = append(w.end, int64(w.in[i])+w.pads[i]+w.pads[r+i]-covered)
 	}
 	return w, true
+}
+
+// padsAreGiven reports padding by attribute pads, none if there is no such attribute. auto_pad may be written as nothing, which some exporters do.
+func padsAreGiven(n *ssa.Node) bool {
+	auto := ops.Str(n, "auto_pad")
+	return auto == "NOTSET" || auto == ""
 }
 
 // transposed is the adjoint of a convolution by its input.
@@ -323,7 +329,10 @@ func maxPoolGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	if at == nil {
 		at = g.node("MaxPool", n.In, 2, n.Attrs...).Out[1]
 	}
-	sums := g.addedAt(at, dy[0], g.op("Reshape", g.op("Size", x), flat))
+	// A window of nothing but padding has the position -1: it has no maximum to send its adjoint to.
+	none := g.op("Less", at, g.number(at, 0))
+	d := g.op("Where", none, g.number(dy[0], 0), dy[0])
+	sums := g.addedAt(g.op("Where", none, g.number(at, 0), at), d, g.op("Reshape", g.op("Size", x), flat))
 	return []*ssa.Value{g.op("Reshape", sums, g.shape(x))}
 }
 

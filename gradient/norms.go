@@ -71,7 +71,7 @@ func convTransposeGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Valu
 	shape, ok := weights.Type.Static()
 	in, okX := x.Type.Static()
 	result, okY := n.Out[0].Type.Static()
-	if !ok || !okX || !okY || ops.Str(n, "auto_pad") != "NOTSET" || ops.Ints(n, "output_shape") != nil {
+	if !ok || !okX || !okY || !padsAreGiven(n) || ops.Ints(n, "output_shape") != nil {
 		g.fail(n, fmt.Errorf("sizes must be known and padding explicit: %w", ops.ErrUnsupported))
 		return nil
 	}

@@ -280,3 +280,16 @@ func (c ruleCase) checkTwice(t *testing.T, first *ssa.Graph, in []ndarray.Value)
 
 // onlyOnce have derivatives that use an operator without one.
 var onlyOnce = map[string]bool{}
+
+// TestMaxPoolOfPadding: a window of nothing but padding has no maximum, and sends its adjoint nowhere.
+func TestMaxPoolOfPadding(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float64[1,1,3] %y = MaxPool(%x) [kernel_shape=[1], pads=[1,1]] %s = ReduceSum(%y) [keepdims=0] out %s }`)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	d, err := gradient.Of(t.Context(), g, g.Results[0], g.Params[0])
+	require.NoError(t, err)
+	g.Results = d
+	out, err := ops.Interpret(t.Context(), g, []ndarray.Value{ndarray.Of([]float64{1, 2, 3}, 1, 1, 3)}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, []float64{1, 1, 1}, ndarray.Slice[float64](out[0].(*ndarray.Array)))
+}

@@ -245,7 +245,7 @@ func (r *recompute) near(v *ssa.Value, mark *ssa.Node, behind bool) *ssa.Value {
 			in[i] = r.near(x, mark, true)
 		}
 		m = r.graph.InsertBefore(mark, v.Def.Op, in, 0, v.Def.Attrs...)
-		m.Domain = v.Def.Domain
+		m.Domain, m.Version, m.Sources = v.Def.Domain, v.Def.Version, v.Def.Sources
 		for i, o := range v.Def.Out {
 			name := ""
 			if o != nil {

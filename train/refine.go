@@ -33,7 +33,8 @@ type search struct {
 	trainer *Trainer
 	module  *ssa.Module
 	options []berth.Option
-	axes    *batch.Axes // of the inputs that are the batch; nil: none is known
+	axes    *batch.Axes // of the inputs that are the batch; nil: there is none, or none was looked for
+	looked  bool        // whether one was
 	nodes   int         // of the rewritten step
 	high    int64       // bytes live at a point above which it counts for [peak.above]
 	least   *plan       // with the fewest bytes that are live at once
@@ -103,7 +104,8 @@ func (s *search) split(ctx context.Context, g *ssa.Graph, c candidate) (err erro
 	if c.parts > 0 {
 		return batch.Split(ctx, g, s.axes, c.parts)
 	}
-	if s.axes == nil && s.trainer.options.Budget > 0 {
+	if !s.looked && s.trainer.options.Budget > 0 {
+		s.looked = true
 		var names []string
 		for _, v := range s.trainer.inputs {
 			names = append(names, v.Name)

@@ -47,8 +47,14 @@ func (a *Axes) Parts() (list []int) {
 // choices is how many assignments of axes are tried.
 const choices = 256
 
-// Find chooses the dimensions of some of a graph's parameters, nil if none makes values smaller.
+// Find chooses the dimensions of some of a graph's parameters, nil if none makes values smaller. It looks at the graph as [Split] cuts it, and takes
+// no choice that Split refuses.
 func Find(ctx context.Context, g *ssa.Graph, of []string) (best *Axes, err error) {
+	least, left := totalBytes(g), choices
+	g, _ = g.Clone()
+	if err := normsInParts(g); err != nil {
+		return nil, err
+	}
 	var params []*ssa.Value
 	for _, p := range g.Params {
 		if slices.Contains(of, p.Name) {
@@ -64,14 +70,20 @@ func Find(ctx context.Context, g *ssa.Graph, of []string) (best *Axes, err error
 			}
 		}
 	}
-	least, left := totalBytes(g), choices
 	for _, size := range sizes {
 		for a := range assignments(params, size) {
 			if left--; left < 0 || ctx.Err() != nil {
 				return best, ctx.Err()
 			}
-			if sum := newAnalysis(g, a, smallestPart(size)).cost(); sum < least {
+			sum := newAnalysis(g, a, smallestPart(size)).cost()
+			if sum >= least {
+				continue
+			}
+			trial, _ := g.Clone()
+			if err := Split(ctx, trial, a, smallestPart(size)); err == nil {
 				best, least = a, sum
+			} else if !errors.Is(err, ErrWhole) {
+				return best, err
 			}
 		}
 	}

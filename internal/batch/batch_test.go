@@ -54,6 +54,9 @@ var cases = []struct {
 	{"normalizations", `in %x: float32[4,2,6] in %w: float32[6] in %v: float32[2] %a = LayerNormalization(%x, %w) %b = InstanceNormalization(%a, %v, %v) %c = LogSoftmax(%b) [axis=1] out %c`, []string{"x"}, false},
 	{"a batch normalization", `in %x: float32[4,2,6] in %w: float32[2] in %m: float32[2] in %v: float32[2] %e = Exp(%x) %a, %b, %c = BatchNormalization(%e, %w, %w, %m, %v) [training_mode=1] %d = Neg(%a) %f = Mul(%d, %e)
 		out %f, %b, %c`, []string{"x"}, false},
+	{"a batch normalization alone", `in %x: float32[4,2,6] in %w: float32[2] in %m: float32[2] in %v: float32[2] %a, %b, %c = BatchNormalization(%x, %w, %w, %m, %v) [training_mode=1] out %a, %b, %c`, []string{"x"}, false},
+	{"a whole operand of another arrangement", `in %x: float32[2,4,3] in %y: float32[4,90] in %w: float32[8,5] const %s: int64[2] = [-1,3] %a = Reshape(%x, %s) %e = Exp(%a) %c = Gemm(%e, %w) [transA=1]
+		%f = Exp(%y) %d = ReduceSum(%f) [keepdims=0] out %c, %d`, []string{"x", "y"}, false},
 	{"attention", `in %x: float32[4,3,4] in %y: float32[4,5,4] const %m: float32[3,5] = splat 0.5 %a = Attention(%x, %y, %y, %m) [q_num_heads=2, kv_num_heads=2] out %a`, []string{"x", "y"}, false},
 	{"dropout", `in %x: float32[4,3] const %r: float32[] = 0.5 const %n: int64[] = 7 %a = berth.internal::StepDropout(%x, %r, %n) out %a`, []string{"x"}, false},
 	{"dropout behind rows", `in %x: float32[2,4] const %r: float32[] = 0.5 const %n: int64[] = 7 %e = Exp(%x) %a = berth.internal::StepDropout(%e, %r, %n) out %a`, []string{"x"}, false},
@@ -151,4 +154,25 @@ func TestWhole(t *testing.T) {
 	assert.ErrorIs(t, batch.Split(t.Context(), g, axes, 3), batch.ErrWhole)
 	assert.ErrorIs(t, batch.Split(t.Context(), g, nil, 2), batch.ErrWhole)
 	assert.Nil(t, (*batch.Axes)(nil).Parts())
+}
+
+// TestMeanOfHalves: means of parts are not added up in a half type, whose range their sum may be beyond.
+func TestMeanOfHalves(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float16[4,3] %e = Neg(%x) %y = ReduceMean(%e) [keepdims=0] out %y }`)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	x := ndarray.Must(ndarray.Float16, 4, 3)
+	for i := range x.Len() {
+		x.SetFloat(i, -40000)
+	}
+	axes, err := batch.Find(t.Context(), g, []string{"x"})
+	require.NoError(t, err)
+	for _, parts := range axes.Parts() {
+		cut, _ := g.Clone()
+		require.NoError(t, batch.Split(t.Context(), cut, axes, parts))
+		require.NoError(t, ssa.Check(cut))
+		got, err := ops.Interpret(t.Context(), cut, []ndarray.Value{x}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, 40000.0, got[0].(*ndarray.Array).Float(0), "%d parts", parts)
+	}
 }

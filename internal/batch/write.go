@@ -218,7 +218,12 @@ func (w *writer) inPart(n *ssa.Node, part int) error {
 		if v == nil || r.out[i].kind != sum {
 			continue
 		}
-		total := m.Out[i]
+		total, wide := m.Out[i], r.mean && v.Type.DType.IsHalf() // which the sum of the parts' means may be beyond
+		if wide {
+			if total, err = s.cast(v, total, ndarray.Float32); err != nil {
+				return err
+			}
+		}
 		if _, goesOn := r.onto[i]; part > 0 && !goesOn {
 			if total, err = s.op("Add", v, w.sums[v], total); err != nil {
 				return err
@@ -228,9 +233,14 @@ func (w *writer) inPart(n *ssa.Node, part int) error {
 			continue
 		}
 		if r.mean {
-			share := ndarray.Must(v.Type.DType)
+			share := ndarray.Must(total.Type.DType)
 			share.SetFloat(0, 1/float64(w.parts))
 			if total, err = s.op("Mul", v, total, s.constant(v.Name+" share", ssa.NewConstant(share))); err != nil {
+				return err
+			}
+		}
+		if wide {
+			if total, err = s.cast(v, total, v.Type.DType); err != nil {
 				return err
 			}
 		}
@@ -238,6 +248,13 @@ func (w *writer) inPart(n *ssa.Node, part int) error {
 		w.graph.ReplaceResult(v, total)
 	}
 	return nil
+}
+
+// cast adds a conversion.
+func (s *scope) cast(like, v *ssa.Value, to ndarray.DType) (*ssa.Value, error) {
+	n := s.into.NewNode("Cast", []*ssa.Value{v}, 1, ssa.IntAttr("to", int64(to)))
+	n.Out[0].Name = s.name(like.Name + " Cast")
+	return n.Out[0], ops.Infer(n)
 }
 
 // op adds an elementwise node.

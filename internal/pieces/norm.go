@@ -37,8 +37,10 @@ func prepareNorm(n *ssa.Node) *norm {
 	return k
 }
 
-// scratch is the workspace: a plane for each thread.
-func (k *norm) scratch(threads int) int64 { return int64(max(threads, 1)) * align(4*int64(k.plane)) }
+// scratch is the workspace: a plane for each thread that has a channel.
+func (k *norm) scratch(threads int) int64 {
+	return int64(max(min(threads, k.channels), 1)) * align(4*int64(k.plane))
+}
 
 // Choice says how it is computed.
 func (k *norm) Choice() backend.Choice {

@@ -32,7 +32,7 @@ func Prepare(ctx context.Context, be backend.Backend, n *ssa.Node, threads int) 
 	if err != nil || whole.Kernel == nil || whole.Scratch <= small || !strings.HasSuffix(backend.ChoiceOf(whole.Kernel).Algorithm, ", in float32") {
 		return whole, err
 	}
-	if k := prepareNorm(n); k != nil {
+	if k := prepareNorm(n); k != nil && k.scratch(threads) < whole.Scratch {
 		return backend.Prepared{Kernel: k, Scratch: k.scratch(threads)}, nil
 	}
 	p, parts := pieceOf(n)
