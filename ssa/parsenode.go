@@ -92,11 +92,15 @@ func (p *parser) results(sc *scope) []result {
 	}
 }
 
-// operator reads domain::Op/"overload"@version.
+// operator reads domain::Op/"overload"@version. The domain may also be written with a dot, as in [SplitName]; a name with dots of its own is quoted.
 func (p *parser) operator(n *Node) {
+	quoted := p.at('"')
 	n.Op = p.ident()
-	if p.try("::") {
+	switch {
+	case p.try("::"):
 		n.Domain, n.Op = n.Op, p.ident()
+	case !quoted:
+		n.Domain, n.Op = SplitName(n.Op)
 	}
 	if p.try("/") {
 		n.Overload = p.quoted()

@@ -33,7 +33,7 @@ import (
 //	    }
 //	    else_branch: graph "else" { … }
 //	  }
-//	  %o: unknown = opaque com.acme::Foo/overload@3(%r)
+//	  %o: unknown = opaque com.acme::Foo/overload@3(%r)   read as com.acme.Foo, too
 //	  out %r, %o
 //	}
 //
@@ -319,11 +319,25 @@ func elemText(a *ndarray.Array, i int) string {
 	return strconv.FormatInt(a.Int(i), 10)
 }
 
+// SplitName is the domain and the name of an operator written "domain.Name", "domain::Name" or, in the default domain, "Name".
+func SplitName(s string) (domain, name string) {
+	if domain, name, ok := strings.Cut(s, "::"); ok {
+		return domain, name
+	}
+	if at := strings.LastIndexByte(s, '.'); at > 0 && at < len(s)-1 {
+		return s[:at], s[at+1:]
+	}
+	return "", s
+}
+
 // opText prints operator, domain, overload and version.
 func opText(n *Node) string {
 	s := identText(n.Op)
-	if n.Domain != "" {
+	switch {
+	case n.Domain != "":
 		s = identText(n.Domain) + "::" + s
+	case strings.Contains(n.Op, "."):
+		s = strconv.Quote(n.Op)
 	}
 	if n.Overload != "" {
 		s += "/" + strconv.Quote(n.Overload)

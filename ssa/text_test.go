@@ -95,6 +95,26 @@ func TestNaNPayloadSurvivesText(t *testing.T) {
 	assert.Empty(t, Compare{Names: true}.Diff(g, back))
 }
 
+// TestOperatorNames: domains are read with dots and with colons, and names with dots of their own are told from them.
+func TestOperatorNames(t *testing.T) {
+	for text, want := range map[string][3]string{
+		`Add`:                 {"", "Add", `Add`},
+		`com.acme::Foo`:       {"com.acme", "Foo", `com.acme::Foo`},
+		`com.acme.Foo`:        {"com.acme", "Foo", `com.acme::Foo`},
+		`com.acme.Foo@3`:      {"com.acme", "Foo", `com.acme::Foo@3`},
+		`"com.acme.Foo"`:      {"", "com.acme.Foo", `"com.acme.Foo"`},
+		`com.acme::"odd.Foo"`: {"com.acme", "odd.Foo", `com.acme::odd.Foo`},
+	} {
+		g, err := ParseGraph(`graph "g" { %y = ` + text + `() out %y }`)
+		require.NoError(t, err, text)
+		n := g.Nodes[0]
+		assert.Equal(t, want, [3]string{n.Domain, n.Op, opText(n)}, text)
+		again, err := ParseGraph(g.String())
+		require.NoError(t, err, text)
+		assert.Equal(t, g.String(), again.String(), text)
+	}
+}
+
 func TestParseErrorsNameThePlace(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", `line 1 column 1: want "graph"`},

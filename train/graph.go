@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -23,15 +22,15 @@ type Builder struct {
 	labels []labels // that losses of this package take
 }
 
-// Op adds a node, infers its type and gives its first result. Outside of the default domain an operator is "domain.Name".
+// Op adds a node, infers its type and gives its first result. Outside of the default domain an operator is "domain.Name", or "domain::Name" as in
+// the text form of graphs.
 func (b *Builder) Op(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
-	at := strings.LastIndexByte(op, '.') + 1
-	domain, results := op[:max(at-1, 0)], 1
-	o := ops.Lookup(domain, op[at:])
+	domain, name := ssa.SplitName(op)
+	o, results := ops.Lookup(domain, name), 1
 	if o != nil {
 		results = max(o.MinOut, 1)
 	}
-	n := b.Graph.NewNode(op[at:], in, results, attrs...)
+	n := b.Graph.NewNode(name, in, results, attrs...)
 	n.Domain = domain
 	if o == nil {
 		b.fail(fmt.Errorf("there is no operator %q, or its package is not linked", op))

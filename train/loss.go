@@ -56,7 +56,7 @@ func CrossEntropyIgnoring(label int64) Loss {
 func crossEntropy(b *Builder, y *ssa.Value, ignored *int64) *ssa.Value {
 	shape, ok := y.Type.Static()
 	if !ok || len(shape) < 2 {
-		b.fail(fmt.Errorf("the output of a cross entropy is %s; it must be [N, C, …] with known sizes", y.Type))
+		b.fail(&shapeError{"output of a cross entropy", y.Type, "it must be [N, C, …] with known sizes"})
 		return y
 	}
 	b.scores("cross entropy", y)

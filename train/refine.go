@@ -64,6 +64,7 @@ func (s *search) plan(ctx context.Context, c candidate, thorough bool) (*plan, e
 	watch := program.Watcher(func(p *program.Program) { out.peak = peakOf(p, forward, s.high) })
 	one, opts := *s.module, s.options
 	one.Graph, _ = s.module.Graph.Clone()
+	s.trainer.declare(one.Graph)
 	if !thorough {
 		opts = append(slices.Clone(opts), berth.WithPlanner(planner.GreedySize{}.Name()))
 	}

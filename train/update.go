@@ -26,7 +26,7 @@ func (t *Trainer) complete(ctx context.Context, g *ssa.Graph) error {
 		return errors.New("the loss gave no value")
 	}
 	if size, ok := loss.Type.Static(); !ok || ndarray.Product(size) != 1 {
-		return fmt.Errorf("the loss is %s; it must be one number of known shape: bind the shapes of the inputs, or take a mean", loss.Type)
+		return &shapeError{"loss", loss.Type, "it must be one number of known shape, as a mean"}
 	}
 	g.Results[0] = loss
 	all := labelsOf(b)

@@ -107,6 +107,9 @@ func (t *Trainer) chooseWeights(ctx context.Context, g *ssa.Graph) (kept []*grad
 	return kept, nil
 }
 
+// mostNamed is how many weights an error lists.
+const mostNamed = 12
+
 // unknownWeight says that no weight has a name, and which have it in bodies.
 func unknownWeight(all []*gradient.Weight, name string) error {
 	var names []string
@@ -116,7 +119,18 @@ func unknownWeight(all []*gradient.Weight, name string) error {
 		}
 	}
 	if names == nil {
-		return fmt.Errorf("no constant is named %q, or it is a statistic of a batch normalization that learns", name)
+		for _, w := range all {
+			if w.Const.DType().IsFloat() && len(w.Const.Shape()) > 0 {
+				names = append(names, w.Name)
+			}
+		}
+		if names == nil {
+			names = []string{"none"}
+		}
+		if len(names) > mostNamed {
+			names = append(names[:mostNamed:mostNamed], fmt.Sprintf("%d more", len(names)-mostNamed))
+		}
+		return fmt.Errorf("no constant is named %q, or it is a statistic of a batch normalization that learns; the weights are %s", name, strings.Join(names, ", "))
 	}
 	return fmt.Errorf("several constants are named %q, in different bodies: Learn must name %s", name, strings.Join(names, " or "))
 }

@@ -91,9 +91,9 @@ func (f *trainFlags) check() (budget int64, err error) {
 	case f.data == "" || f.out == "":
 		return 0, usagef("train needs --data FILE.npz and -o OUT")
 	case losses[f.loss] == nil:
-		return 0, usagef("--loss %s is unknown%s", f.loss, didYouMean(f.loss, slices.Sorted(maps.Keys(losses))))
+		return 0, unknownChoice("loss", f.loss, slices.Sorted(maps.Keys(losses)))
 	case optimizers[f.optimizer] == nil:
-		return 0, usagef("--optimizer %s is unknown%s", f.optimizer, didYouMean(f.optimizer, slices.Sorted(maps.Keys(optimizers))))
+		return 0, unknownChoice("optimizer", f.optimizer, slices.Sorted(maps.Keys(optimizers)))
 	}
 	for _, n := range []struct {
 		flag  string
@@ -114,6 +114,15 @@ func (f *trainFlags) check() (budget int64, err error) {
 		return 0, usagef("--budget %q: %w", f.budget, err)
 	}
 	return budget, nil
+}
+
+// unknownChoice names the nearest choice, or all.
+func unknownChoice(flag, name string, known []string) error {
+	hint := didYouMean(name, known)
+	if hint == "" {
+		hint = ": want one of " + strings.Join(known, ", ")
+	}
+	return usagef("--%s %s is unknown%s", flag, name, hint)
 }
 
 // trainJSON is the object printed by train.

@@ -71,6 +71,9 @@ func TestTrain(t *testing.T) {
 	assert.Less(t, further["losses"].([]any)[0], 0.3*losses[0].(float64))
 	head := object(t, ok(t, append(args, "-o", filepath.Join(dir, "head.onnx"), "--json", "--learn", res["learned"].([]any)[5].(string), "--steps", "3")...), fields...)
 	assert.Len(t, head["learned"], 1)
+	open := saved(t, `in %x: float32[N,64] const %b: float32[10] = [0,1,2,3,4,5,6,7,8,9] const %a: int64[1] = [1] %s = ReduceMean(%x, %a) [keepdims=1] %y = Add(%s, %b) out %y`)
+	bound := object(t, ok(t, "train", open, "--data", data, "--loss", "mean-squared-error", "--dim", "N=8", "-o", filepath.Join(dir, "bound.onnx"), "--json"), fields...)
+	assert.EqualValues(t, 8, bound["batch"])
 	text := ok(t, append(args, "-o", filepath.Join(dir, "text.onnx"), "--steps", "2", "--cosine", "--warmup", "1", "--clip", "1")...)
 	assert.Contains(t, text, "loss of the last step")
 	ok(t, append(args, "-o", filepath.Join(dir, "short.onnx"), "--steps", "2", "--cosine", "--accumulate", "3")...)
@@ -99,6 +102,9 @@ func TestTrainErrors(t *testing.T) {
 		{"no data", exitUsage, "--data", []string{"-o", out}},
 		{"no output", exitUsage, "-o", []string{"--data", data}},
 		{"an unknown loss", exitUsage, "cross-entropy", []string{"--data", data, "-o", out, "--loss", "cross-entropi"}},
+		{"a loss like no other", exitUsage, "--loss mse is unknown: want one of binary-cross-entropy, cross-entropy", []string{"--data", data, "-o", out, "--loss", "mse"}},
+		{"an unknown weight", exitFailed, `no constant is named "head"`, []string{"--data", data, "-o", out, "--loss", "mean-squared-error", "--learn", "head"}},
+		{"two sizes of a batch", exitUsage, "--batch 8: --shape x gives a step 4 examples", []string{"--data", data, "-o", out, "--batch", "8", "--shape", "x=4x64"}},
 		{"an unknown optimizer", exitUsage, "adam", []string{"--data", data, "-o", out, "--optimizer", "adams"}},
 		{"a rate of 0", exitUsage, "--rate 0", []string{"--data", data, "-o", out, "--rate", "0"}},
 		{"a rate that is no number", exitUsage, "--rate NaN", []string{"--data", data, "-o", out, "--rate", "NaN"}},

@@ -49,6 +49,12 @@ func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
 		if d.arrays[p.Name] == nil {
 			return nil, fmt.Errorf("%s has no array %q, which the model takes", f.data, p.Name)
 		}
+		if n, flag := a.boundBatch(p); flag != "" {
+			if f.batch > 0 && n != f.batch {
+				return nil, usagef("--batch %d: %s gives a step %d examples", f.batch, flag, n)
+			}
+			d.batch = n
+		}
 		if shape, ok := p.Type.Static(); ok && len(shape) > 0 && d.batch == 0 {
 			d.batch = shape[0]
 		}
@@ -60,6 +66,21 @@ func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
 		return nil, fmt.Errorf("%s has %d examples, fewer than the %d of a step", f.data, d.count, d.batch)
 	}
 	return d, nil
+}
+
+// boundBatch is what --shape or --dim make of the first dimension of an input, and which of them; "" is neither.
+func (a *app) boundBatch(p berth.Port) (n int, flag string) {
+	if shape := a.shapes[p.Name]; len(shape) > 0 {
+		return shape[0], "--shape " + p.Name
+	}
+	if !p.Type.Ranked || len(p.Type.Shape) == 0 {
+		return 0, ""
+	}
+	symbol, named := p.Type.Shape[0].SymbolName()
+	if n, bound := a.dims[symbol]; named && bound {
+		return int(n), "--dim " + symbol
+	}
+	return 0, ""
 }
 
 // check refuses an array by its header, before its elements are read: another number of examples than in those before, or examples
