@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/expr"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
 )
 
@@ -75,6 +76,44 @@ func Example_loss() {
 	err := expr.Assign(context.Background(), loss, entropy)
 	fmt.Printf("%.4f %v\n", loss.Data()[0], err)
 	// Output: 0.8955 <nil>
+}
+
+// What a YOLO network gives becomes boxes within the program, and within the file that is saved: for each of 3 anchors and each cell, an offset, a size, whether there
+// is something, and 4 classes. Grid and anchors become weights of the model.
+func Example_boxes() {
+	const anchors, classes, side, stride = 3, 4, 4, 16
+	g, err := ssa.ParseGraph(`graph "head" { in %image: float32[N,3,64,64] const %w: float32[27,3,16,16] = splat 0.001 %raw = Conv(%image, %w) [strides=[16,16]] out %raw }`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var cells []float32
+	for i := range side * side {
+		cells = append(cells, float32(i%side), float32(i/side))
+	}
+	grid, num, all := tensorOf(cells, 1, side, side, 2), expr.Num[float32], expr.All
+	sizes := tensorOf([]float32{10, 13, 16, 30, 33, 23}, anchors, 1, 1, 2)
+	model, err := expr.Extend(context.Background(), berth.FromModule(&ssa.Module{Graph: g}), func(p *expr.Ports) {
+		raw := expr.Reshape(expr.Output[float32](p, "raw"), anchors, 5+classes, side, side)
+		y := expr.Sigmoid(expr.Transpose(raw, 0, 2, 3, 1)) // the numbers of a box in a row
+		center := y.Slice(all, all, all, expr.Span(0, 2)).Mul(num(2)).Sub(num(0.5)).Add(grid).Mul(num(stride))
+		twice := y.Slice(all, all, all, expr.Span(2, 4)).Mul(num(2))
+		half := twice.Mul(twice).Mul(sizes).Mul(num(0.5))
+		score := y.Slice(all, all, all, expr.Span(5, expr.ToEnd)).Mul(y.Slice(all, all, all, expr.Span(4, 5)))
+		expr.Result(p, "boxes", expr.Reshape(expr.Concat(-1, center.Sub(half), center.Add(half)), -1, 4))
+		expr.Result(p, "classes", expr.Reshape(expr.ArgMax(score, -1, false), -1))
+		expr.Result(p, "scores", expr.Reshape(expr.ReduceMax(score, false, -1), -1))
+		p.Drop("raw")
+	}, berth.WithDim("N", 1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	out, err := model.RunValues(context.Background(), map[string]ndarray.Value{"image": ndarray.Must(ndarray.Float32, 1, 3, 64, 64)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	boxes, scores := out["boxes"].(*ndarray.Array), out["scores"].(*ndarray.Array)
+	fmt.Println(boxes.Shape, ndarray.Slice[float32](boxes)[:4], scores.Float(0))
+	// Output: [48 4] [3 1.5 13 14.5] 0.25
 }
 
 // A model of floats takes bytes, and gives the best class and its score.

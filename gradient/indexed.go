@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -46,7 +47,11 @@ func gatherGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	if axis > 0 {
 		zeros = g.transpose(zeros, front...)
 	}
-	sum := g.with("ScatterND", []*ssa.Value{zeros, g.op("Unsqueeze", index, g.ints(-1)), d}, ssa.StringAttr("reduction", "add"))
+	how := "add"
+	if isDistinct(n, axis) {
+		how = "none"
+	}
+	sum := g.with("ScatterND", []*ssa.Value{zeros, g.op("Unsqueeze", index, g.ints(-1)), d}, ssa.StringAttr("reduction", how))
 	if axis > 0 {
 		back := make([]int64, rank)
 		for i, p := range front {
@@ -55,6 +60,30 @@ func gatherGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		sum = g.transpose(sum, back...)
 	}
 	return []*ssa.Value{sum}
+}
+
+// isDistinct reports a Gather that reads no element twice: of one index, or of constant ones that differ.
+func isDistinct(n *ssa.Node, axis int) bool {
+	x, okX := n.In[0].Type.Static()
+	at, ok := n.In[1].Type.Static()
+	if ok && kit.SizeOf(at) == 1 {
+		return true
+	}
+	list, known := ops.ConstInts(n, 1)
+	if !known || !okX {
+		return false
+	}
+	seen := map[int64]bool{}
+	for _, i := range list {
+		if i < 0 {
+			i += int64(x[axis])
+		}
+		if seen[i] {
+			return false
+		}
+		seen[i] = true
+	}
+	return true
 }
 
 // sliceGradient pads the adjoint of a window of known place with zeros; of other slices positions tell where elements come from.

@@ -69,7 +69,7 @@ type halfOperand struct {
 // for float32.
 func prepareEntry(p *prep, e entry) (ops.Kernel, error) {
 	q := p
-	if widens[ops.Key{Domain: e.domain, Name: e.op}] {
+	if widens[ops.Key{Domain: e.domain, Name: e.op}] || combines[ops.Str(p.node, "reduction")] != replace {
 		q = p.inFloat32()
 	}
 	if q == p {

@@ -5,12 +5,13 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// norm is a batch normalization in training form, of half types: a channel at a time, and of it an image's plane. Statistics are sums in float64.
+// norm is a batch normalization in training form, of half types: a channel at a time, and of it an image's plane. Statistics are sums of float32 over some thousand elements, added up in float64.
 type norm struct {
 	images, channels, plane int
 	epsilon, momentum       float64
@@ -77,30 +78,33 @@ func (r *normCall) Run(channel, worker int) {
 	}
 	count := float64(k.images * k.plane)
 	mean, variance := 0.0, 0.0
-	each(func(int) {
-		for _, v := range wide {
-			mean += float64(v)
-		}
-	})
+	each(func(int) { mean += sumOf(wide, vec.Sum) })
 	mean /= count
+	center := float32(mean)
 	each(func(int) {
-		for _, v := range wide {
-			d := float64(v) - mean
-			variance += d * d
-		}
+		vec.ScaleShift(wide, wide, 1, -center)
+		variance += sumOf(wide, func(x []float32) float32 { return vec.Dot(x, x) })
 	})
 	variance /= count
-	factor := float32(c.Array(1).Float(channel) / math.Sqrt(variance+k.epsilon))
-	bias, center := float32(c.Array(2).Float(channel)), float32(mean)
+	factor, bias := float32(c.Array(1).Float(channel)/math.Sqrt(variance+k.epsilon)), float32(c.Array(2).Float(channel))
 	for i, now := range []float64{mean, variance} {
 		if c.Wants(1 + i) {
 			c.Out[1+i].(*ndarray.Array).SetFloat(channel, c.Array(3+i).Float(channel)*k.momentum+now*(1-k.momentum))
 		}
 	}
 	each(func(at int) {
-		for i, v := range wide {
-			wide[i] = (v-center)*factor + bias
-		}
+		vec.ScaleShift(wide, wide, 1, -center)
+		vec.ScaleShift(wide, wide, factor, bias)
 		narrow(y[at:][:k.plane], wide)
 	})
+}
+
+// sumOf adds up in float64 what is given in float32 for some thousand elements at a time.
+func sumOf(x []float32, of func(x []float32) float32) (sum float64) {
+	for len(x) > 0 {
+		n := min(len(x), 4096)
+		sum += float64(of(x[:n]))
+		x = x[n:]
+	}
+	return sum
 }

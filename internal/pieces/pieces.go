@@ -9,6 +9,7 @@ package pieces
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -94,11 +95,12 @@ var inFloat32 = batch.Types{
 // halfTypes writes a program over the result of a product in float32.
 var halfTypes = strings.NewReplacer(ndarray.BFloat16.String(), ndarray.Float32.String(), ndarray.Float16.String(), ndarray.Float32.String())
 
-// pieceOf is the piece of the fewest parts that is small, or of the most parts that there are.
+// pieceOf is the piece of the fewest parts that is small, or of the most parts that there are. Pieces of short runs of memory, which take longer, are
+// none where there are others.
 func pieceOf(n *ssa.Node) (best *batch.Piece, parts int) {
 	for k := 2; k <= mostParts; k++ {
 		p := batch.PieceOf(n, k, inFloat32)
-		if p == nil {
+		if p == nil || best != nil && shortest(p) < shortRun && shortest(best) >= shortRun {
 			continue
 		}
 		best, parts = p, k
@@ -107,6 +109,26 @@ func pieceOf(n *ssa.Node) (best *batch.Piece, parts int) {
 		}
 	}
 	return best, parts
+}
+
+// shortRun is below how many elements behind each other a piece takes longer than a whole node: a softmax over the rows of a matrix that is cut into
+// pieces of 8 columns took 16 times as long.
+const shortRun = 256
+
+// shortest is the least number of elements of a piece that lie behind each other, over what is cut.
+func shortest(p *batch.Piece) int {
+	least := math.MaxInt
+	look := func(values []*ssa.Value, before []int) {
+		for i, v := range values {
+			if v != nil && before[i] > 0 {
+				shape, _ := v.Type.Static()
+				least = min(least, ndarray.Product(shape)/before[i])
+			}
+		}
+	}
+	look(p.Node.In, p.In)
+	look(p.Node.Out, p.Out)
+	return least
 }
 
 // bytesOf are those of what a piece has of its own.
@@ -338,7 +360,9 @@ func floats(data []byte, count int) []float32 {
 type conversion struct {
 	half          []uint16
 	wide          []float32
-	length, steps int // of a piece of memory; how many tasks it is
+	length, steps int // of a piece of memory; how many tasks it is, if it is long
+	rows          int // pieces of a task, if they are short
+	before        int // pieces of memory
 	parts, part   int
 	widen         func([]float32, []uint16)
 	narrow        func([]uint16, []float32)
@@ -349,13 +373,15 @@ const step = 16 << 10
 
 // Run converts some elements.
 func (x *conversion) Run(i, _ int) {
-	piece, lo := i/x.steps, i%x.steps*step
+	first, lo := i/x.steps*x.rows, i%x.steps*step
 	hi := min(lo+step, x.length)
-	half, wide := x.half[(piece*x.parts+x.part)*x.length:][lo:hi], x.wide[piece*x.length:][lo:hi]
-	if x.widen != nil {
-		x.widen(wide, half)
-	} else {
-		x.narrow(half, wide)
+	for piece := first; piece < min(first+x.rows, x.before); piece++ {
+		half, wide := x.half[(piece*x.parts+x.part)*x.length:][lo:hi], x.wide[piece*x.length:][lo:hi]
+		if x.widen != nil {
+			x.widen(wide, half)
+		} else {
+			x.narrow(half, wide)
+		}
 	}
 }
 
@@ -370,7 +396,7 @@ func (r *call) narrow(c *ops.Call, o *operand, to ndarray.Value, part int) {
 func (r *call) converts(c *ops.Call, o *operand, half ndarray.Value, part int, x conversion) {
 	x.half, x.wide = ndarray.Slice[uint16](half.(*ndarray.Array)), floats(c.Scratch[o.at:], o.count)
 	x.length, x.parts, x.part = o.count/o.before, o.parts, part
-	x.steps = (x.length + step - 1) / step
+	x.before, x.steps, x.rows = o.before, (x.length+step-1)/step, max(1, step/max(x.length, 1))
 	r.convert = x
-	machine.Parallel(o.before*x.steps, c.Threads, &r.convert)
+	machine.Parallel((x.before+x.rows-1)/x.rows*x.steps, c.Threads, &r.convert)
 }

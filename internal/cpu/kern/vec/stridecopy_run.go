@@ -160,6 +160,10 @@ func (j *copyJob) piece(d, s unsafe.Pointer, n int) {
 		j.transpose4((*float32)(d), (*float32)(s), n)
 		return
 	}
+	if c.kind == copyTranspose && j.size == 2 {
+		j.transpose2((*uint16)(d), (*uint16)(s), n)
+		return
+	}
 	switch j.size {
 	case 1:
 		pieceOf(j, (*uint8)(d), (*uint8)(s), n)
@@ -198,6 +202,57 @@ func (j *copyJob) transpose4(d, s *float32, n int) {
 			j.t.Transpose(dst, src, cols, 4*c.cross.dst, 4*c.inner.src, min(tw, n-r))
 		}
 	}
+}
+
+// halvesBlock is how many columns of elements of 2 bytes are transposed before the next rows.
+const halvesBlock = 32
+
+// transpose2 is transpose4 for elements of 2 bytes, in blocks of 4 rows and 4 columns, each row in a register.
+func (j *copyJob) transpose2(d, s *uint16, n int) {
+	c := j.c
+	at := func(p *uint16, i int) unsafe.Pointer { return unsafe.Add(unsafe.Pointer(p), 2*i) }
+	columns, rows := c.cross.n&^3, n&^3
+	for first := 0; first < columns; first += halvesBlock {
+		if first%lookCross == 0 && machine.Closed(j.done) {
+			return
+		}
+		past := min(first+halvesBlock, columns)
+		for r := 0; r < rows; r += 4 {
+			for k := first; k < past; k += 4 {
+				transpose4x4(at(d, k*c.cross.dst+r), at(s, k+r*c.inner.src), 2*c.cross.dst, 2*c.inner.src)
+			}
+		}
+	}
+	for r := range n {
+		from := 0
+		if r < rows {
+			from = columns
+		}
+		for k := from; k < c.cross.n; k++ {
+			if k%lookCross == lookCross-1 && machine.Closed(j.done) {
+				return
+			}
+			*(*uint16)(at(d, k*c.cross.dst+r)) = *(*uint16)(at(s, k+r*c.inner.src))
+		}
+	}
+}
+
+// transpose4x4 transposes 4 rows of 4 elements of 2 bytes, in two steps: pairs of elements, then pairs of pairs. ds and ss are bytes from row to row.
+//
+//	a0 a1 a2 a3      a0 b0 a2 b2      a0 b0 c0 d0
+//	b0 b1 b2 b3  ─▶  a1 b1 a3 b3  ─▶  a1 b1 c1 d1
+//	c0 c1 c2 c3      c0 d0 c2 d2      a2 b2 c2 d2
+//	d0 d1 d2 d3      c1 d1 c3 d3      a3 b3 c3 d3
+func transpose4x4(d, s unsafe.Pointer, ds, ss int) {
+	const even, low = 0x0000ffff0000ffff, 0x00000000ffffffff
+	a0, b0 := *(*uint64)(s), *(*uint64)(unsafe.Add(s, ss))
+	c0, d0 := *(*uint64)(unsafe.Add(s, 2*ss)), *(*uint64)(unsafe.Add(s, 3*ss))
+	a, b := a0&even|b0&even<<16, a0>>16&even|b0&^even
+	e, f := c0&even|d0&even<<16, c0>>16&even|d0&^even
+	*(*uint64)(d) = a&low | e<<32
+	*(*uint64)(unsafe.Add(d, ds)) = b&low | f<<32
+	*(*uint64)(unsafe.Add(d, 2*ds)) = a>>32 | e&^low
+	*(*uint64)(unsafe.Add(d, 3*ds)) = b>>32 | f&^low
 }
 
 // interleave writes n pairs, step elements apart, of a row and the one that begins gap

@@ -70,11 +70,13 @@ func TestTranspose(t *testing.T) {
 			}
 			checkCopy(t, out, denseStrides(out), ss, func(i int) float32 { return float32(i + 1) })
 			checkCopy(t, out, denseStrides(out), ss, func(i int) uint8 { return uint8(i*7 + 1) })
+			checkCopy(t, out, denseStrides(out), ss, func(i int) uint16 { return uint16(i*7 + 1) })
 			checkCopy(t, out, denseStrides(out), ss, func(i int) int64 { return int64(i + 1) })
 		}
 		for r := 1; r <= 35; r++ {
 			for k := 1; k <= 35; k++ {
 				checkCopy(t, []int{k, r}, []int{r, 1}, []int{1, k}, func(i int) float32 { return float32(i + 1) })
+				checkCopy(t, []int{k, r}, []int{r, 1}, []int{1, k}, func(i int) uint16 { return uint16(i + 1) })
 			}
 		}
 	})
