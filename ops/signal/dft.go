@@ -20,6 +20,12 @@ import (
 // The last dimension holds real (and imaginary) parts. onesided=1 keeps the
 // first N/2+1 values of a real signal's transform; with inverse=1 it takes them
 // and gives the real signal. The signal is cut or padded with 0 to dft_length.
+//
+// Sums are in float64 for every type. A real or imaginary part is within
+//
+//	u·|y| + 8·(log₂N + p)·2⁻⁵³·Σ|x|
+//
+// of the exact one, with u the rounding of the type and p the largest prime factor of N (over N for the inverse).
 var DFT = ops.Op{
 	Name: "DFT", Since: 20, Doc: "y[k] = Σ x[n]·e^(∓2πi·kn/N)",
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,

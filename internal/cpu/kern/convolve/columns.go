@@ -186,11 +186,15 @@ func (c *Columns) Run(a ConvArgs, packed []*gemm.Packed, ws []byte, threads int)
 	*r = columnsRun{c: c, a: a, cols: s.Floats(c.rows * c.slab * c.line)}
 	for r.image = range c.s.Batch {
 		for r.group = range c.s.Groups {
-			for r.from = 0; r.from < c.s.In[c.outer] && !machine.Closed(a.Done); r.from = r.to {
+			for r.from = 0; c.inN > 0 && r.from < c.s.In[c.outer] && !machine.Closed(a.Done); r.from = r.to {
 				r.to = min(r.from+c.slab, c.s.In[c.outer])
 				if err := r.product(packed, s.Rest, threads); err != nil {
 					return err
 				}
+				machine.Parallel(c.ocg, threads, r)
+			}
+			if c.inN == 0 {
+				r.from, r.to = 0, c.s.In[c.outer]
 				machine.Parallel(c.ocg, threads, r)
 			}
 		}
@@ -248,9 +252,11 @@ func (r *columnsRun) Run(m, _ int) {
 	if r.from == 0 {
 		r.start(y, channel)
 	}
-	if c.few {
+	switch {
+	case c.inN == 0:
+	case c.few:
 		r.addRows(y, m)
-	} else {
+	default:
 		r.addTaps(y, m)
 	}
 	if e := &s.Epilogue; r.to == s.In[c.outer] && e.Act != simd.Identity {
@@ -394,7 +400,7 @@ func (g *geometry) columnsCost() float64 {
 func (g *geometry) inFill() float64 {
 	const hidden = 6 // rows that take as long as weights do
 	if g.inN <= fewColumns {
-		return min(1, float64(g.inN)/hidden)
+		return min(1, float64(max(g.inN, 1))/hidden)
 	}
 	return float64(g.inN) / float64(machine.RoundUp(g.inN, g.t.Nr/2))
 }

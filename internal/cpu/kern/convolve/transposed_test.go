@@ -63,6 +63,7 @@ func transposedSpecs() []ConvSpec {
 		transposed2(1, 17, 33, 1, 3, 5, 5, 3, 1, 0), transposed2(1, 9, 20, 1, 4, 9, 4, 4, 0, 0), transposed2(1, 300, 20, 1, 5, 6, 1, 1, 0, 0),
 		transposed2(1, 20, 24, 1, 7, 8, 3, 1, 1, 0), transposed2(1, 16, 16, 1, 3, 300, 4, 2, 1, 0), transposed2(1, 40, 30, 1, 1, 1, 4, 2, 1, 2),
 		transposed2(1, 16, 48, 1, 9, 33, 8, 4, 2, 3),
+		transposed2(1, 20, 24, 1, 4, 0, 4, 2, 0, 1), transposed2(1, 20, 24, 1, 0, 4, 4, 2, 0, 1), transposed2(2, 16, 16, 2, 1, 0, 5, 1, 0, 0), // no pixel: the bias
 	}
 	dilated := transposed2(1, 20, 24, 1, 6, 9, 3, 1, 0, 0)
 	dilated.Dilation, dilated.Stride, dilated.Out, dilated.PadBegin = [3]int{1, 3, 2}, [3]int{1, 2, 3}, [3]int{1, 13, 24}, [3]int{0, 4, -2}

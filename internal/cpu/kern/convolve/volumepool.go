@@ -54,6 +54,10 @@ func (s *VolumeSpec) Depth(pixels int) PoolSpec {
 // NewVolumePool prepares a pooling at the active level. ask is told the memory of the taps of each of its poolings before it is made.
 func NewVolumePool(s VolumeSpec, ask func(bytes int64) error) (*VolumePool, [3]int, error) {
 	p, out := &VolumePool{}, s.In
+	overflow := &machine.SpecError{Kernel: "VolumePool", Field: "In", Why: "sizes overflow"}
+	if _, ok := machine.MulAll(s.Batch, s.Channels, s.In[0]); !ok {
+		return nil, out, overflow
+	}
 	var err error
 	if s.slides(1, 2) {
 		if p.planes, err = askedPool(s.Planes(), ask); err != nil {
@@ -69,7 +73,11 @@ func NewVolumePool(s VolumeSpec, ask func(bytes int64) error) (*VolumePool, [3]i
 		out[0] = p.depth.Out()[0]
 	}
 	if p.planes != nil && p.depth != nil {
-		p.mid = s.Batch * s.Channels * s.In[0] * out[1] * out[2]
+		bytes, ok := machine.MulAll(4, s.Batch, s.Channels, s.In[0], out[1], out[2])
+		if !ok {
+			return nil, out, overflow
+		}
+		p.mid = bytes / 4
 	}
 	return p, out, nil
 }
