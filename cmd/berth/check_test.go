@@ -310,6 +310,18 @@ func TestNearTies(t *testing.T) {
 		%score = Unsqueeze(%c, %1) const %m: int64[1] = [9] const %iou: float32[1] = [0.5] const %least: float32[1] = [-1000] %i = NonMaxSuppression(%box, %score, %m, %iou, %least) %f = Cast(%i) [to=1] out %f, %i`
 	const twice = `%c = Concat(%p, %q) [axis=1] const %k: int64[1] = [20] %v, %i = TopK(%c, %k) [axis=1] %cc = Concat(%q, %p) [axis=1] %u = GatherElements(%cc, %i) [axis=1] %j = ArgMax(%u) [axis=1]
 		%g = Greater(%p, %q) %d0 = Not(%g) %gi = Cast(%g) [to=7] const %o: int64[] = 100 %jo = Add(%j, %o) %y = Add(%gi, %jo) out %y, %u`
+	const branch = table + `in %on: bool[] %c = Concat(%p, %q) [axis=1] %y = If(%on | %c, %table) {
+		then_branch: graph "t" { in %bc: float32[1,64] in %bt: int64[64] const %k: int64[1] = [7] %v, %i = TopK(%bc, %k) [axis=1] %r = Gather(%bt, %i) out %r }
+		else_branch: graph "e" { in %ec: float32[1,64] in %et: int64[64] const %no: int64[1,7] = splat 5 %en = Identity(%no) out %en } } out %y`
+	const loop = `const %n: int64[] = 4 const %go: bool[] = 1 const %from: float32[] = 0 %acc, %ids = Loop(%n, %go, %from | %p, %q) { body: graph "b" {
+		in %it: int64[] in %bc: bool[] in %s: float32[] in %bp: float32[1,32] in %bq: float32[1,32] %f = Cast(%it) [to=1] const %o: float32[] = 1 %f1 = Add(%f, %o)
+		%pp = Mul(%bp, %f1) %qq = Mul(%bq, %f1) %cc = Concat(%pp, %qq) [axis=1] %j = ArgMax(%cc) [axis=1] %jf = Cast(%j) [to=1] %one = ReduceSum(%jf) [keepdims=0] %sum = Add(%s, %one) out %bc, %sum, %j } } out %acc, %ids`
+	const nested = `const %n: int64[] = 4 const %go: bool[] = 1 const %from: int64[] = 0 %acc = Loop(%n, %go, %from | %p, %q) { body: graph "b" {
+		in %it: int64[] in %bc: bool[] in %s: int64[] in %bp: float32[1,32] in %bq: float32[1,32] const %two: int64[] = 2 const %zero: int64[] = 0 %m = Mod(%it, %two) %even = Equal(%m, %zero)
+		%add = If(%even | %bp, %bq) {
+			then_branch: graph "t" { in %tp: float32[1,32] in %tq: float32[1,32] %g = Greater(%tp, %tq) %gi = Cast(%g) [to=7] %gs = ReduceSum(%gi) [keepdims=0] out %gs }
+			else_branch: graph "e" { in %ep: float32[1,32] in %eq: float32[1,32] %ec = Concat(%ep, %eq) [axis=1] %em = ArgMax(%ec) [axis=1, keepdims=0] const %e0: int64[1] = [0] %es = Squeeze(%em, %e0) out %es } }
+		%sum = Add(%s, %add) out %bc, %sum } } out %acc`
 	one := func(op string) string {
 		return `const %half: float32[] = 0.5 %h = Div(%p, %q) %hh = Mul(%h, %half) %d0 = Sub(%p, %q) %d = Concat(%d0, %p) [axis=1] %y = ` + op + ` const %l: float32[] = 3 %fy = Cast(%y) [to=1] %m = Mul(%fy, %l) out %m`
 	}
@@ -330,6 +342,10 @@ func TestNearTies(t *testing.T) {
 		{"several", twice, `TopK "i" ArgMax "j" Greater "g"`, [][2]string{{`= 100`, `= 101`}, {`ArgMax(%u)`, `ArgMin(%u)`}, {`ArgMax(%u)`, `ArgMax(%q)`},
 			{`Cast(%g) [to=7]`, `Cast(%d0) [to=7]`}, {`%y = Add(%gi, %jo)`, `%y = Sub(%gi, %jo)`}}},
 		{"the output itself", `%c = Concat(%p, %q) [axis=1] %y = ArgMax(%c) [axis=1] out %y`, `ArgMax "y"`, [][2]string{{`ArgMax`, `ArgMin`}, {`axis=1] out`, `axis=1, keepdims=0] out`}}},
+		{"a branch", branch, `TopK "i"`, [][2]string{{`= [7]`, `= [6]`}, {`%bc, %k) [axis=1]`, `%bc, %k) [axis=1, largest=0]`}, {`%r = Gather(%bt, %i)`, `%i1 = Neg(%i) %r = Gather(%bt, %i1)`},
+			{`splat 5`, `splat 6`}}},
+		{"a loop", loop, `ArgMax "j"`, [][2]string{{`= 4`, `= 3`}, {`= 4`, `= 5`}, {`ArgMax`, `ArgMin`}, {`%f1 = Add(%f, %o)`, `%f1 = Sub(%f, %o)`}, {`%sum = Add(%s, %one)`, `%sum = Sub(%s, %one)`}, {`%o: float32[] = 1`, `%o: float32[] = 1.001`}}},
+		{"a branch in a loop", nested, `Greater "g" ArgMax "em"`, [][2]string{{`= 4`, `= 6`}, {`Greater(%tp`, `GreaterOrEqual(%tp`}, {`%gs = ReduceSum`, `%gs = ReduceMin`}, {`ArgMax`, `ArgMin`}, {`%two: int64[] = 2`, `%two: int64[] = 4`}, {`%sum = Add`, `%sum = Sub`}}},
 		{"Greater", one(`Greater(%p, %q)`), `Greater "y"`, [][2]string{{`= 3`, `= 4`}, {`Greater`, `GreaterOrEqual`}, {`Greater(%p, %q)`, `Greater(%p, %h)`}}},
 		{"Less", one(`Less(%p, %q)`), `Less "y"`, [][2]string{{`= 3`, `= 4`}, {`Less(%p, %q)`, `Less(%h, %q)`}}},
 		{"Floor", one(`Floor(%h)`), `Floor "y"`, [][2]string{{`= 3`, `= 4`}, {`Floor`, `Ceil`}, {`Floor(%h)`, `Floor(%hh)`}}},

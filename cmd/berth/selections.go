@@ -22,7 +22,7 @@ import (
 // verified in part.
 //
 // Where outputs differ, that may be because a selection went another way among near ties: scores that differ by less than rounding makes in them. Then the result
-// runs with what the original has selected in the place of its own selections (internal/selection says how), and passes if
+// runs with what the original has selected in the place of its own selections, also in branches and loops (internal/selection says how), and passes if
 //
 //   - the outputs, and the operands of every selection, are those of the original, by the rules for outputs: within the tolerance, or else as near to float64;
 //     where float64 is asked, the original runs in it with the same selections
@@ -125,7 +125,8 @@ type tiesModels struct {
 	observed *berth.Model // the original, with its selections and their operands as outputs
 	given    *berth.Model // the original with given selections
 	result   *berth.Model // the result with given selections, and what it selects itself
-	alone    *berth.Model // the selections of the original
+	alone    *berth.Model // the selections of the original, but for those in bodies
+	bind     []berth.Option
 }
 
 func (t *tiesModels) Close() {
@@ -145,8 +146,8 @@ func (v *verification) newTiesModels(ctx context.Context, in map[string]ndarray.
 	if err != nil {
 		return nil, err
 	}
-	t := &tiesModels{plan: selection.Of(folded, opt.Graph())}
-	if len(t.plan.Both) == 0 {
+	t := &tiesModels{plan: selection.Of(folded, v.m.Graph(), opt.Graph())}
+	if t.bind = bind; len(t.plan.Both) == 0 {
 		return t, nil
 	}
 	edits := []struct {
@@ -239,9 +240,50 @@ func (v *verification) runTies(ctx context.Context, t *tiesModels, in map[string
 	r.own, r.got = split(got, t.plan.Both, t.plan.Own)
 	operands := maps.Clone(r.in)
 	maps.Copy(operands, got)
-	r.again, err = t.alone.RunValues(ctx, taken(t.alone, operands), append(v.a.limits(), berth.WithoutPasses())...)
-	r.again, _ = split(r.again, t.plan.Both, t.plan.Own)
+	again, err := t.alone.RunValues(ctx, taken(t.alone, operands), append(v.a.limits(), berth.WithoutPasses())...)
+	if err != nil {
+		return r, err
+	}
+	r.again, _ = split(again, t.plan.Both, t.plan.Own)
+	for _, name := range t.plan.Both {
+		if t.plan.Taped(name) && err == nil {
+			r.again[name], err = v.selectedAgain(ctx, t, name, operands)
+		}
+	}
 	return r, err
+}
+
+// mostTaped bounds how often the node of a selection in a body runs again.
+const mostTaped = 10_000
+
+// selectedAgain is what the node of a selection in a body selects of the operands in the result, one time after the other.
+func (v *verification) selectedAgain(ctx context.Context, t *tiesModels, name string, operands map[string]ndarray.Value) (*ndarray.Sequence, error) {
+	alone, err := v.m.Extend(ctx, func(_ context.Context, g *ssa.Graph) error { return t.plan.AloneIn(g, name) }, t.bind...)
+	if err != nil {
+		return nil, err
+	}
+	defer alone.Close()
+	all := &ndarray.Sequence{}
+	times := 0
+	for k := 0; k == 0 || k < times; k++ {
+		in := map[string]ndarray.Value{}
+		for _, p := range alone.Inputs() {
+			s, ok := operands[p.Name].(*ndarray.Sequence)
+			if !ok || len(s.Items) > mostTaped || k > 0 && len(s.Items) != times {
+				return nil, fmt.Errorf("%q is no sequence of %d", p.Name, times)
+			}
+			if times = len(s.Items); times == 0 {
+				return all, nil
+			}
+			in[p.Name] = s.Items[k]
+		}
+		out, err := alone.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+		if err != nil {
+			return nil, err
+		}
+		all.Items = append(all.Items, out[t.plan.Own(name)])
+	}
+	return all, nil
 }
 
 // split takes what was selected out of outputs.
@@ -279,9 +321,13 @@ func (v *verification) flipped(p *selection.Plan, r tiesRuns) (names []string, s
 	return names, true
 }
 
-// sameSelection reports equal tensors. A comparison of outputs allows types narrower than float32 a unit in the last place, which for a number rounded to a whole one is
+// sameSelection reports equal tensors, or sequences of such. A comparison of outputs allows types narrower than float32 a unit in the last place, which for a number rounded to a whole one is
 // the next whole one.
 func sameSelection(x, y ndarray.Value) bool {
+	if s, ok := x.(*ndarray.Sequence); ok {
+		of, ok := y.(*ndarray.Sequence)
+		return ok && slices.EqualFunc(s.Items, of.Items, sameSelection)
+	}
 	a, ok1 := x.(*ndarray.Array)
 	b, ok2 := y.(*ndarray.Array)
 	if !ok1 || !ok2 || !sameForm(a, b) {

@@ -9,7 +9,8 @@
 // what is computed behind. What a node selects then differs only as far as its operands do, if the nodes of both graphs compute the same function, which
 // a graph of those nodes alone decides.
 //
-// Nodes in the bodies of branches and loops are left as they are. The package runs nothing.
+// A node in the body of a branch or loop selects any number of times; then what it has selected is a sequence (bodies.go). Nodes in the body of a Scan are left
+// as they are. The package runs nothing.
 package selection
 
 import (
@@ -31,16 +32,19 @@ var selecting = map[string]int{
 	"Cast": 0, "Ceil": 0, "Floor": 0, "Round": 0, "Sign": 0,
 }
 
-// selected is the result of a node that depends on which floats are larger, nil for other nodes.
+// selected is the result of a node that may depend on which floats are larger, nil for other nodes.
 func selected(n *ssa.Node) *ssa.Value {
 	k, ok := selecting[n.Op]
-	if !ok || n.Domain != "" || n.Opaque || n.Output(k) == nil || !slices.ContainsFunc(n.In, isFloat) {
+	if !ok || n.Domain != "" || n.Opaque {
 		return nil
 	}
-	if v := n.Out[k]; n.Op != "Cast" || !v.Type.DType.IsFloat() && v.Type.DType != ndarray.String {
-		return v
-	}
-	return nil
+	return n.Output(k)
+}
+
+// ofFloats reports that a value selected does.
+func ofFloats(v *ssa.Value) bool {
+	dt := v.Type.DType
+	return slices.ContainsFunc(v.Def.In, isFloat) && (v.Def.Op != "Cast" || !dt.IsFloat() && dt != ndarray.String)
 }
 
 func isFloat(v *ssa.Value) bool {
@@ -52,21 +56,26 @@ type Plan struct {
 	All   []string // of the original, in an order in which they can be computed
 	Both  []string // those of which the other graph has a node of the same name and operator
 	text  map[string]string
-	named string // begins no other name
+	named string          // begins no other name
+	taped map[string]bool // those in bodies of the original, whose values are sequences
 }
 
-// Of lists the selections of a graph that depend on its inputs, and those that another graph has, too.
-func Of(g, other *ssa.Graph) *Plan {
-	p := &Plan{text: map[string]string{}, named: freeName(g, other)}
-	sources := trial.SourcesOf(g)
-	for _, n := range g.Nodes {
-		v := selected(n)
-		if v == nil || sources.Fixed(v) {
+// Of lists the selections of a graph that depend on its inputs, and those that another graph has, too. The first graph may be folded: then it has the selections that
+// shapes leave to its inputs, and the second is the one that it was made of.
+func Of(folded, g, other *ssa.Graph) *Plan {
+	p := &Plan{text: map[string]string{}, named: freeName(g, other), taped: map[string]bool{}}
+	sources, own, others := trial.SourcesOf(folded), placesIn(g), placesIn(other)
+	for _, at := range placesIn(folded).inOrder {
+		v := at.value
+		from := own.of(v.Name)
+		if !ofFloats(v) || sources.Fixed(v) || from == nil {
 			continue
 		}
 		p.All = append(p.All, v.Name)
-		p.text[v.Name] = fmt.Sprintf("%s %q", n.Op, v.Name)
-		if w := find(other, v.Name); w != nil && w.DefIndex == v.DefIndex && alike(n, w.Def) {
+		p.taped[v.Name] = len(from.chain) > 0
+		p.text[v.Name] = fmt.Sprintf("%s %q", v.Def.Op, v.Name)
+		to := others.of(v.Name)
+		if to != nil && (p.taped[v.Name] || len(to.chain) == 0) && to.value.DefIndex == v.DefIndex && alike(v.Def, to.value.Def) {
 			p.Both = append(p.Both, v.Name)
 		}
 	}
@@ -98,18 +107,6 @@ func alike(n, o *ssa.Node) bool {
 		}
 	}
 	return n.Op == o.Op && n.Domain == o.Domain
-}
-
-// find is the value of a name that a node of the graph computes.
-func find(g *ssa.Graph, name string) *ssa.Value {
-	for _, n := range g.Nodes {
-		for _, v := range n.Out {
-			if v != nil && v.Name == name {
-				return v
-			}
-		}
-	}
-	return nil
 }
 
 // Missing are the selections that the other graph has no node for, as texts.
@@ -152,8 +149,12 @@ func (p *Plan) Give(g *ssa.Graph, names []string, own bool) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range all {
-		if err := give(g, v.value, p.Given(names[i])); err != nil {
+	for _, v := range all {
+		give := p.give
+		if p.taped[v.name] {
+			give = p.giveTape
+		}
+		if err := give(g, v); err != nil {
 			return err
 		}
 	}
@@ -164,7 +165,8 @@ func (p *Plan) Give(g *ssa.Graph, names []string, own bool) error {
 }
 
 // give replaces a value by an input.
-func give(g *ssa.Graph, v *ssa.Value, name string) error {
+func (p *Plan) give(g *ssa.Graph, s namedValue) error {
+	v, name := s.value, p.Given(s.name)
 	in, isResult := g.AddParam(name, v.Type), g.IsResult(v)
 	g.ReplaceUses(v, in)
 	if !isResult {
@@ -177,13 +179,14 @@ func give(g *ssa.Graph, v *ssa.Value, name string) error {
 	return err
 }
 
-// Alone leaves of the original nothing but the nodes of the selections that both graphs have. Their operands are inputs but for constants, and what they select are the
-// outputs.
+// Alone leaves of the original nothing but the nodes of the selections that both graphs have, those in bodies left out. Their operands are inputs but for constants, and
+// what they select are the outputs.
 func (p *Plan) Alone(g *ssa.Graph) error {
 	all, err := values(g, p.Both)
 	if err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, func(v namedValue) bool { return p.taped[v.name] })
 	keep := map[*ssa.Node]bool{}
 	for _, v := range all {
 		n := v.value.Def
@@ -205,26 +208,28 @@ func (p *Plan) Alone(g *ssa.Graph) error {
 	return nil
 }
 
-// namedValue is what a node selects. Its name is the one it had at first.
+// namedValue is what a node selects, in a graph or the body of the last of a chain of nodes. Its name is the one it had at first.
 type namedValue struct {
 	name  string
 	value *ssa.Value
+	chain []link
 }
 
 func values(g *ssa.Graph, names []string) (all []namedValue, err error) {
+	places := placesIn(g)
 	for _, name := range names {
-		v := find(g, name)
-		if v == nil {
+		at := places.of(name)
+		if at == nil {
 			return nil, fmt.Errorf("no node computes %q", name)
 		}
-		all = append(all, namedValue{name, v})
+		all = append(all, *at)
 	}
 	return all, nil
 }
 
 func (p *Plan) addOwn(g *ssa.Graph, all []namedValue) error {
 	for _, v := range all {
-		out, err := identity(g, v.value, p.Own(v.name))
+		out, err := p.output(g, v, v.value, p.Own(v.name))
 		if err != nil {
 			return err
 		}
@@ -244,7 +249,7 @@ func (p *Plan) addOperands(g *ssa.Graph, all []namedValue) error {
 			if x == nil {
 				continue
 			}
-			out, err := identity(g, x, p.Operand(v.name, i))
+			out, err := p.output(g, v, x, p.Operand(v.name, i))
 			if err != nil {
 				return err
 			}
@@ -253,6 +258,14 @@ func (p *Plan) addOperands(g *ssa.Graph, all []namedValue) error {
 	}
 	g.Results = append(operands, g.Results...)
 	return nil
+}
+
+// output makes a value of a name that is equal to another one, in the place of a selection; of one in a body it is the sequence of all values there.
+func (p *Plan) output(g *ssa.Graph, at namedValue, v *ssa.Value, name string) (*ssa.Value, error) {
+	if p.taped[at.name] {
+		return tape(g, at.chain, v, name)
+	}
+	return identity(g, v, name)
 }
 
 // identity makes a value of a name that is equal to another one.
