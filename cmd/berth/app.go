@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/safefile"
+	"github.com/berth-onnx/berth/internal/trial"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
@@ -81,6 +82,9 @@ type app struct {
 	cancel      func()          // ends watching the context, and the timeout's timer
 	temporary   *folders
 	collector   *collector
+	drawing     drawing
+	told        bool                                   // what was drawn
+	roles       map[*berth.Model]map[string]trial.Role // what models use their inputs for
 
 	dataRoot string
 	several  bool     // models: flags of opening may concern any of them

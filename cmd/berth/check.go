@@ -109,14 +109,20 @@ func (v *verification) cases(ctx context.Context) error {
 			return err
 		}
 	}
-	if v.first == nil && len(cases) != 1 && v.res.failure == nil {
-		v.why = v.a.withOpenSizes(ctx, v.m, v.have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
-			return v.one(ctx, sizeCase{shapes, in})
-		})
+	one := func(shapes map[string][]int, in map[string]ndarray.Value) error {
+		return v.one(ctx, sizeCase{shapes, in})
+	}
+	switch {
+	case v.first != nil || v.res.failure != nil:
+	case len(cases) == 1:
+		v.a.withOtherDraws(ctx, v.m, v.a.bindShapes(v.m, v.have), v.have, one)
+	default:
+		v.why = v.a.withOpenSizes(ctx, v.m, v.have, one)
 	}
 	steps := []func(context.Context) error{v.choices, v.recorded}
 	if v.first != nil {
-		steps = []func(context.Context) error{v.singles, v.variants, v.texts, v.choices, v.recorded, v.hits}
+		v.res.Drawn = v.a.drawnText(v.m, v.have, v.first.in)
+		steps = []func(context.Context) error{v.singles, v.variants, v.forms, v.texts, v.choices, v.recorded, v.hits}
 	}
 	for _, step := range steps {
 		if ctx.Err() != nil || v.settled() {
@@ -322,10 +328,11 @@ func (v *verification) comparable(want map[string]ndarray.Value) map[string]int 
 	return all
 }
 
-// unseen lists the outputs of which no element has been compared.
+// unseen lists the outputs of which no element has been compared, but for those that have none with any input.
 func (v *verification) unseen() (names []string) {
+	hasNone := func(d ssa.Dim) bool { return d.Is(0) }
 	for _, o := range v.m.Outputs() {
-		if v.seen[o.Name] == 0 {
+		if v.seen[o.Name] == 0 && !slices.ContainsFunc(o.Type.Shape, hasNone) {
 			names = append(names, o.Name)
 		}
 	}
@@ -337,7 +344,7 @@ func (v *verification) tellEmpty() {
 	if v.f.noVerify || !v.res.Verified {
 		return
 	}
-	if v.res.Empty = v.unseen(); len(v.res.Empty) == len(v.m.Outputs()) && len(v.res.Selected) == 0 {
+	if v.res.Empty = v.unseen(); len(v.res.Empty) > 0 && len(v.res.Empty) == len(v.m.Outputs()) && len(v.res.Selected) == 0 {
 		v.res.Verified = false
 		v.res.Note = fmt.Sprintf("no output has an element that is a number with the inputs tried (%s); give others with --input or --data, such as an image with something to find",
 			someOf(v.res.Empty))

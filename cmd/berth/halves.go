@@ -525,18 +525,27 @@ func (w widening) element(a *ndarray.Array, i int) float64 {
 	return x * (1 + unitOf(a.DType))
 }
 
-// widenAll widens the tensors among inputs.
+// widenAll widens the tensors of inputs.
 func (v *verification) widenAll(in map[string]ndarray.Value) (map[string]ndarray.Value, error) {
 	return v.widening(0).all(in)
 }
 
-// all widens the tensors among inputs.
+// all widens the tensors of inputs, also in sequences and optional values.
 func (w widening) all(in map[string]ndarray.Value) (out map[string]ndarray.Value, err error) {
 	out = maps.Clone(in)
 	for name, x := range in {
-		if a, ok := x.(*ndarray.Array); ok && w.widens(a.DType) && err == nil {
-			out[name], err = w.array(a)
+		out[name], err = mapped(x, func(a *ndarray.Array) (*ndarray.Array, error) {
+			if !w.widens(a.DType) {
+				return a, nil
+			}
+			return w.array(a)
+		})
+		if s, ok := out[name].(*ndarray.Sequence); ok && w.widens(s.Elem) {
+			s.Elem = w.to
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	return out, err
+	return out, nil
 }

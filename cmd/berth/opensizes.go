@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type attempt func(shapes map[string][]int, in map[string]ndarray.Value) error
 // a node. Where nothing is open it calls use once.
 func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, use attempt) error {
 	var first error
+	use = a.telling(m, have, use)
 	for try := range 2 * len(tried) {
 		size, lastOnly := tried[try/2], try%2 == 1
 		shapes := a.bindShapes(m, have)
@@ -60,7 +62,12 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 				a.note("berth: dimensions of the inputs are open; they were taken as --shape %s", shapesText(shapes, open, " --shape "))
 			}
 			return nil
-		case ctx.Err() != nil || !ofSizes(err, open) || errors.Is(err, ops.ErrUnsupported) || len(open) == 0:
+		case ctx.Err() != nil || !ofSizes(err, open) || errors.Is(err, ops.ErrUnsupported):
+			return err
+		case len(open) == 0:
+			if a.withOtherDraws(ctx, m, shapes, have, use) {
+				return nil
+			}
 			return err
 		case first == nil:
 			first = fmt.Errorf("%w; the sizes of %s are open and were guessed: give them with --shape or --dim", err, strings.Join(open, ", "))
@@ -69,7 +76,40 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 	if err := a.withDerivedSizes(ctx, m, have, use); err == nil || ctx.Err() != nil {
 		return err
 	}
-	return first
+	shapes := a.bindShapes(m, have)
+	a.growOpen(m, shapes, have, tried[2], false)
+	if a.withOtherDraws(ctx, m, shapes, have, use) {
+		a.noteSizes(shapes)
+		return nil
+	}
+	return cmp.Or(ctx.Err(), first)
+}
+
+// withOtherDraws calls use with other values of what the model uses its inputs for, until it succeeds; later inputs are drawn likewise.
+func (a *app) withOtherDraws(ctx context.Context, m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, use attempt) bool {
+	kept := a.drawing
+	for _, a.drawing = range a.otherDrawings(m, have) {
+		if a.attempt(m, shapes, have, use) == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	a.drawing = kept
+	return false
+}
+
+// telling is a use that says, once it has succeeded, which inputs were drawn by what the model uses them for.
+func (a *app) telling(m *berth.Model, have map[string]ndarray.Value, use attempt) attempt {
+	return func(shapes map[string][]int, in map[string]ndarray.Value) error {
+		err := use(shapes, in)
+		if text := a.drawnText(m, have, in); err == nil && len(text) > 0 && !a.told {
+			a.told = true
+			a.note("berth: inputs were drawn by what the model uses them for: %s", strings.Join(text, "; "))
+		}
+		return err
+	}
 }
 
 // ofSizes reports an error that other sizes of the open inputs may not have: one of a node, or one that says that their sizes contradict each other.
@@ -312,13 +352,20 @@ type sizeCase struct {
 // fail it goes on as withOpenSizes.
 func (a *app) withRealisticSizes(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, use attempt) error {
 	cases := a.realisticSizes(m, have)
+	use = a.telling(m, have, use)
 	for _, c := range cases {
 		var at *ops.NodeError
 		err := use(c.shapes, c.in)
 		if err == nil && len(cases) > 1 {
 			a.noteSizes(c.shapes)
 		}
-		if err == nil || ctx.Err() != nil || !errors.As(err, &at) || errors.Is(err, ops.ErrUnsupported) || len(cases) == 1 {
+		if err == nil || ctx.Err() != nil || !errors.As(err, &at) || errors.Is(err, ops.ErrUnsupported) {
+			return err
+		}
+		if len(cases) == 1 {
+			if a.withOtherDraws(ctx, m, c.shapes, have, use) {
+				return nil
+			}
 			return err
 		}
 	}

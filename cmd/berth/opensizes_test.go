@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -61,4 +62,45 @@ func TestOpenSizes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOptimizeDraws: inputs are drawn such that loops run, indices and sizes fit, and sequences and optional values are there; others are tried, too. What was drawn is told.
+func TestOptimizeDraws(t *testing.T) {
+	const frames = `%a, %b = Loop(%n, _, %x, %e) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2,4] in %s: seq(float32[2,4]) const %w: float32[4,4] = splat 0.25
+		%q = MatMul(%p, %w) %r = Tanh(%q) %t = SequenceInsert(%s, %r) out %c, %r, %t } }`
+	for _, c := range []struct{ name, graph, drawn, also, refused string }{
+		{"frames of a decoder", `in %x: float32[2,4] in %n: int64[] %e = SequenceEmpty() ` + frames + ` %y = ConcatFromSequence(%b) [axis=0] out %y`, "n = 3 (a count for Loop)", "n = 7", "n = 0"},
+		{"positions", `in %n: int64[] const %z: int64[] = 0 const %o: int64[] = 1 %r = Range(%z, %n, %o) %y = Mul(%r, %r) out %y`, "n = 3 (a count for Range)", "n = 7; n = 0", ""},
+		{"sizes of an image", `in %x: float32[1,2,4,4] in %s: int64[4] %y = Resize(%x, _, _, %s) [mode="linear"] out %y`, "s = 1 … 8 (sizes for Resize)", "", ""},
+		{"the last row", `in %i: int64[3] in %x: float32[9,4] %y = Gather(%x, %i) out %y`, "(indices for Gather)", "i = 8; i = 0", ""},
+		{"a divisor of sizes", `in %h: int64[] in %x: float32[6,4] const %a: int64[1] = [0] const %m: int64[1] = [-1] %u = Unsqueeze(%h, %a) %s = Concat(%u, %m) [axis=0] %y = Reshape(%x, %s) out %y`, "h = 1 (sizes for Reshape)", "", ""},
+		{"no count of three", `in %k: int64[1] in %x: float32[2,2] %v, %i = TopK(%x, %k) out %v, %i`, "k = 1 (a count for TopK)", "k = 0", "k = 7"},
+		{"a sequence", `in %x: seq(float32[2,N]) %y = ConcatFromSequence(%x) [axis=0] out %y`, "x: a sequence of 3", "floats x 1000; floats x 0.001; x: a sequence of 1", "x: a sequence of 0"},
+		{"a sequence of any rank", `in %x: seq(float32[...]) in %i: int64[] %n = SequenceLength(%x) %y = Add(%n, %i) out %y`, "x: a sequence of 3", "x: a sequence of 1; x: a sequence of 0", ""},
+		{"an optional input", `in %x: float32[2] in %b: opt(float32[2]) %h = OptionalHasElement(%b) %y = If(%h | %x, %b) {
+			then_branch: graph "t" { in %p: float32[2] in %o: opt(float32[2]) %g = OptionalGetElement(%o) %a = Add(%p, %g) out %a }
+			else_branch: graph "e" { in %p: float32[2] in %o: opt(float32[2]) %m = Neg(%p) out %m } } out %y`, "b: present", "b: absent", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := saved(t, c.graph)
+			out := ok(t, "optimize", path, "-o", path+".opt", "--no-compare")
+			assert.Regexp(t, `drawn: .*`+regexp.QuoteMeta(c.drawn), out)
+			assert.Contains(t, out, "verified: same outputs")
+			if c.also != "" {
+				assert.Regexp(t, `also: .*`+regexp.QuoteMeta(c.also), out)
+			}
+			if c.refused != "" {
+				assert.Regexp(t, `refused: .*`+regexp.QuoteMeta(c.refused), out)
+			}
+			o := cli(t, "run", path)
+			require.Equal(t, exitDone, o.code, o.err)
+			assert.Contains(t, o.err, c.drawn)
+		})
+	}
+}
+
+// TestOptimizeEmptyOutput: an output that has no element with any input is compared by its type and shape alone.
+func TestOptimizeEmptyOutput(t *testing.T) {
+	path := saved(t, `in %x: float32[0,4] %y = Neg(%x) out %y`)
+	assert.Contains(t, ok(t, "optimize", path, "-o", path+".opt", "--no-compare"), "verified: same outputs")
 }

@@ -110,6 +110,7 @@ type optimizeJSON struct {
 
 	Tried    []map[string][]int `json:"tried,omitempty"`    // shapes of the inputs that outputs were compared for, where some are open
 	Variants []string           `json:"variants,omitempty"` // other inputs that outputs were compared for
+	Drawn    []string           `json:"drawn,omitempty"`    // values of inputs that were drawn by what the model uses them for, in the first comparison
 	Refused  []refusal          `json:"refused,omitempty"`  // inputs that were tried and with which the original does not run
 	Folding  foldingJSON        `json:"folding"`
 	NotRun   []string           `json:"not_run,omitempty"`          // branches and loop bodies that no input entered: nothing is known of them
@@ -573,6 +574,9 @@ func (a *app) printOptimize(res optimizeJSON) {
 		a.printf("corrected: %s\n", strings.Join(res.Corrected, "; "))
 	}
 	a.printf("inputs:   %s\n", res.inputsText())
+	if len(res.Drawn) > 0 {
+		a.printf("drawn:    %s\n", strings.Join(res.Drawn, "; "))
+	}
 	if len(res.single) > 0 {
 		a.printf("singly:   %s\n", strings.Join(res.single, "; "))
 	}

@@ -213,10 +213,10 @@ func shapesIn(values map[string]ndarray.Value) []berth.Option {
 	return opts
 }
 
-// randomInputs makes inputs for a model: those given, random values by seed, and strings worth trying, for
+// randomInputs makes inputs for a model: those given, random values by seed, strings worth trying, and elements that fit what the model uses them for, for
 // the rest. Open dimensions count as 1 unless shapes say otherwise.
 func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[string]ndarray.Value) (map[string]ndarray.Value, error) {
-	out := map[string]ndarray.Value{}
+	out, sizes := map[string]ndarray.Value{}, a.sizesIn(m, shapes)
 	for i, in := range m.Inputs() {
 		if v, ok := given[in.Name]; ok {
 			out[in.Name] = v
@@ -225,23 +225,198 @@ func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[st
 		if in.Optional {
 			continue
 		}
+		d := draw{a, m, in, sizes, uint64(i)}
 		shape, ok := shapes[in.Name]
-		if !ok {
+		if !ok && in.Type.Kind == ssa.KindTensor {
 			if shape, ok = openAsOne(in.Type); !ok {
 				return nil, usagef("input %q is %s: give %sits shape with --shape", in.Name, in.Type, a.inputAdvice(in.Name))
 			}
 		}
-		draw := randomArray
-		if in.Type.DType == ndarray.String {
-			draw = textsOf(m)
-		}
-		v, err := draw(a.ctx, in.Type.DType, shape, uint64(a.seed), uint64(i))
+		v, err := d.value(in.Type, shape)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
 		out[in.Name] = v
 	}
 	return out, nil
+}
+
+// drawing says which of several values are drawn.
+type drawing struct {
+	plain bool // of integers 0 and 1, whatever the model uses them for
+	try   int  // of counts, sizes and ranks, below [trial.Tries]
+	form  int  // of sequences and optional values, an index of forms
+}
+
+// otherDrawings lists what may be drawn besides the first values; none where they would be the same.
+func (a *app) otherDrawings(m *berth.Model, have map[string]ndarray.Value) (all []drawing) {
+	containers := slices.ContainsFunc(m.Inputs(), func(p berth.Port) bool { return p.Type.Kind != ssa.KindTensor && have[p.Name] == nil })
+	roles := false
+	for name := range a.rolesOf(m) {
+		roles = roles || have[name] == nil
+	}
+	for try := 1; try < trial.Tries && (roles || containers); try++ {
+		all = append(all, drawing{try: try})
+	}
+	for form := 1; form < len(forms) && containers; form++ {
+		all = append(all, drawing{form: form})
+	}
+	if roles {
+		all = append(all, drawing{plain: true})
+	}
+	return all
+}
+
+// forms are the lengths of sequences that are drawn; an optional value is there with the first.
+var forms = []int{3, 1, 0}
+
+// formText names a form of a type.
+func formText(t ssa.Type, form int) string {
+	switch {
+	case t.Kind == ssa.KindOptional && form > 0:
+		return "absent"
+	case t.Kind == ssa.KindOptional && t.Elem != nil && t.Elem.Kind == ssa.KindSequence:
+		return formText(*t.Elem, form)
+	case t.Kind == ssa.KindOptional:
+		return "present"
+	}
+	return fmt.Sprintf("a sequence of %d", forms[form])
+}
+
+// sizesIn are the sizes of symbols, by --dim and by shapes of inputs.
+func (a *app) sizesIn(m *berth.Model, shapes map[string][]int) map[string]int64 {
+	sizes := maps.Clone(a.dims)
+	if sizes == nil {
+		sizes = map[string]int64{}
+	}
+	for _, in := range m.Inputs() {
+		shape := shapes[in.Name]
+		if in.Type.Rank() != len(shape) {
+			continue
+		}
+		for i, d := range in.Type.Shape {
+			if s, ok := d.SymbolName(); ok {
+				sizes[s] = int64(shape[i])
+			}
+		}
+	}
+	return sizes
+}
+
+// rolesOf says what a model uses its inputs for.
+func (a *app) rolesOf(m *berth.Model) map[string]trial.Role {
+	if a.roles == nil {
+		a.roles = map[*berth.Model]map[string]trial.Role{}
+	}
+	if a.roles[m] == nil {
+		a.roles[m] = trial.RolesOf(m.Graph())
+	}
+	return a.roles[m]
+}
+
+// draw makes the value of one input.
+type draw struct {
+	a      *app
+	m      *berth.Model
+	port   berth.Port
+	sizes  map[string]int64
+	stream uint64
+}
+
+// value draws a value of a type, a tensor of the shape.
+func (d draw) value(t ssa.Type, shape []int) (ndarray.Value, error) {
+	form := d.a.drawing.form
+	switch {
+	case t.Kind == ssa.KindTensor:
+		return arrayOrNil(d.array(t.DType, shape, d.stream))
+	case t.Kind == ssa.KindOptional && form > 0:
+		return &ndarray.Optional{}, nil
+	case t.Elem == nil || t.Kind != ssa.KindOptional && t.Kind != ssa.KindSequence:
+		return nil, usagef("it is %s: give %sanother model", t, d.a.inputAdvice(d.port.Name))
+	case t.Kind == ssa.KindOptional:
+		v, err := d.value(*t.Elem, d.memberShape(*t.Elem))
+		return &ndarray.Optional{Value: v}, err
+	}
+	s := &ndarray.Sequence{Elem: t.Elem.DType}
+	for k := range forms[form] {
+		member := d
+		member.stream += uint64(k) << 32
+		v, err := member.value(*t.Elem, d.memberShape(*t.Elem))
+		if err != nil {
+			return nil, err
+		}
+		s.Items = append(s.Items, v)
+	}
+	return s, nil
+}
+
+// memberShape is the shape of the members of a container: the symbols' sizes, else 2; of unknown ranks 2 and others in turn.
+func (d draw) memberShape(t ssa.Type) (shape []int) {
+	if !t.Ranked {
+		return [][]int{{2, 3}, {2}, {1, 2, 3}, {}, {1, 3, 16, 16}}[min(d.a.drawing.try, 4)]
+	}
+	for _, dim := range t.Bind(d.sizes).Shape {
+		n, ok := dim.Const()
+		if !ok {
+			n = 2
+		}
+		shape = append(shape, int(n))
+	}
+	return shape
+}
+
+// array draws a tensor.
+func (d draw) array(dt ndarray.DType, shape []int, stream uint64) (*ndarray.Array, error) {
+	role, used := d.a.rolesOf(d.m)[d.port.Name]
+	switch {
+	case dt == ndarray.String:
+		return textsOf(d.m)(d.a.ctx, dt, shape, uint64(d.a.seed), stream)
+	case !used || d.a.drawing.plain:
+		return randomArray(d.a.ctx, dt, shape, uint64(d.a.seed), stream)
+	}
+	arr, err := ndarray.NewIn(ndarray.BudgetOf(d.a.ctx), dt, shape...)
+	if err != nil {
+		return nil, err
+	}
+	by := trial.Drawing{Role: role, Len: arr.Len(), Sizes: d.sizes, Try: d.a.drawing.try, Rand: rand.New(rand.NewPCG(uint64(d.a.seed), stream))}
+	for i := range elements(d.a.ctx, arr.Len()) {
+		if x, _ := by.Element(i); dt.IsFloat() {
+			arr.SetFloat(i, x)
+		} else {
+			arr.SetInt(i, int64(x))
+		}
+	}
+	return arr, d.a.ctx.Err()
+}
+
+// drawnText says what inputs were drawn by what the model uses them for, sequences and optional values among them.
+func (a *app) drawnText(m *berth.Model, given, in map[string]ndarray.Value) (texts []string) {
+	for _, p := range m.Inputs() {
+		if given[p.Name] != nil || in[p.Name] == nil {
+			continue
+		}
+		role, used := a.rolesOf(m)[p.Name]
+		x, isArray := in[p.Name].(*ndarray.Array)
+		switch {
+		case !isArray:
+			texts = append(texts, fmt.Sprintf("%s: %s", p.Name, formText(p.Type, a.drawing.form)))
+		case used && !a.drawing.plain && x.Len() > 0:
+			texts = append(texts, fmt.Sprintf("%s = %s (%s for %s)", p.Name, rangeText(x), role.Kind.Text(), role.Op))
+		}
+	}
+	return texts
+}
+
+// rangeText is the number that all elements are, or the least and the largest.
+func rangeText(x *ndarray.Array) string {
+	low, high := x.Float(0), x.Float(0)
+	for i := range x.Len() {
+		low, high = min(low, x.Float(i)), max(high, x.Float(i))
+	}
+	if low == high {
+		return fmt.Sprintf("%.4g", low)
+	}
+	return fmt.Sprintf("%.4g … %.4g", low, high)
 }
 
 // inputAdvice says which flags of the command give the value of an input, as far as they are not given already; "" if none does.
@@ -339,22 +514,13 @@ func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) map[stri
 
 // boundDims are the sizes of symbols by --dim, and by the shapes of inputs that --shape or the inputs given fix.
 func (a *app) boundDims(m *berth.Model, have map[string]ndarray.Value) map[string]int64 {
-	dims := maps.Clone(a.dims)
-	for _, in := range m.Inputs() {
-		shape := a.shapes[in.Name]
-		if arr, ok := have[in.Name].(*ndarray.Array); ok && shape == nil {
-			shape = arr.Shape
-		}
-		if len(shape) != in.Type.Rank() {
-			continue
-		}
-		for i, d := range in.Type.Shape {
-			if s, ok := d.SymbolName(); ok {
-				dims[s] = int64(shape[i])
-			}
+	shapes := maps.Clone(a.shapes)
+	for name, v := range have {
+		if arr, ok := v.(*ndarray.Array); ok && shapes[name] == nil {
+			shapes[name] = arr.Shape
 		}
 	}
-	return dims
+	return a.sizesIn(m, shapes)
 }
 
 // maxAbsDiff is the largest absolute difference of two arrays; infinite where

@@ -23,6 +23,8 @@ import (
 //	1 - x for integers, flags  where branches or loops have not run, or an output is empty
 //	other seeds, shifts        while an output is empty
 //	constants                  for integers that the model compares with them ([trial.Compared])
+//	other counts and indices   for integers whose use is known ([trial.Role])
+//	3, 1 and 0 members         for sequences; absent for optional inputs
 //	recorded inputs            of the folders test_data_set_* beside the model
 //
 // With scaled inputs the original may overflow where the result does not, because an intermediate result is gone; so only
@@ -129,32 +131,75 @@ func (v *verification) hit(ctx context.Context, what string, in map[string]ndarr
 	return v.again(ctx, what, in)
 }
 
-// exchanged makes 0 of 1 and 1 of 0 in integers and flags that were not given, which are random ones.
+// exchanged makes 0 of 1 and 1 of 0 in integers and flags that were not given and of whose use nothing is known, which are random ones.
 func (v *verification) exchanged(in map[string]ndarray.Value) (map[string]ndarray.Value, bool) {
-	return v.changed(in, func(a *ndarray.Array) bool { return a.DType.IsInteger() || a.DType == ndarray.Bool }, func(a *ndarray.Array, i int) {
+	plain := maps.Clone(in)
+	if !v.a.drawing.plain {
+		maps.DeleteFunc(plain, func(name string, _ ndarray.Value) bool { return v.a.rolesOf(v.m)[name].Kind != trial.Plain })
+	}
+	out, any := v.changed(plain, func(a *ndarray.Array) bool { return a.DType.IsInteger() || a.DType == ndarray.Bool }, func(a *ndarray.Array, i int) {
 		a.SetInt(i, 1-a.Int(i))
 	})
+	all := maps.Clone(in)
+	maps.Copy(all, out)
+	return all, any
 }
 
-// changed changes the elements of inputs that were not given and of which ok holds; any says whether there are some.
+// changed changes the elements of inputs that were not given and of which ok holds, also in sequences and optional values; any says whether there are some.
 func (v *verification) changed(in map[string]ndarray.Value, ok func(a *ndarray.Array) bool, change func(a *ndarray.Array, i int)) (out map[string]ndarray.Value, any bool) {
 	out = maps.Clone(in)
 	for name, x := range in {
-		a, isArray := x.(*ndarray.Array)
-		if !isArray || !ok(a) || v.have[name] != nil {
+		if v.have[name] != nil {
 			continue
 		}
-		clone, err := ndarray.CloneIn(v.a.ctx, v.a.memory, a)
+		y, err := mapped(x, func(a *ndarray.Array) (*ndarray.Array, error) {
+			if !ok(a) {
+				return a, nil
+			}
+			clone, err := ndarray.CloneIn(v.a.ctx, v.a.memory, a)
+			if err != nil {
+				return nil, err
+			}
+			any, a = true, clone.(*ndarray.Array)
+			for i := range elements(v.a.ctx, a.Len()) {
+				change(a, i)
+			}
+			return a, nil
+		})
 		if err != nil {
 			return in, false // what there is no memory for is not tried
 		}
-		a = clone.(*ndarray.Array)
-		for i := range elements(v.a.ctx, a.Len()) {
-			change(a, i)
-		}
-		out[name], any = a, true
+		out[name] = y
 	}
 	return out, any
+}
+
+// mapped is a value with other tensors in the place of its own.
+func mapped(x ndarray.Value, f func(*ndarray.Array) (*ndarray.Array, error)) (ndarray.Value, error) {
+	switch x := x.(type) {
+	case *ndarray.Array:
+		return arrayOrNil(f(x))
+	case *ndarray.Sequence:
+		s := &ndarray.Sequence{Elem: x.Elem}
+		for _, item := range x.Items {
+			y, err := mapped(item, f)
+			if err != nil {
+				return nil, err
+			}
+			if a, ok := y.(*ndarray.Array); ok {
+				s.Elem = a.DType
+			}
+			s.Items = append(s.Items, y)
+		}
+		return s, nil
+	case *ndarray.Optional:
+		if x == nil || x.Value == nil {
+			return x, nil
+		}
+		y, err := mapped(x.Value, f)
+		return &ndarray.Optional{Value: y}, err
+	}
+	return x, nil
 }
 
 // again compares the models for some inputs, if the original runs with them. Its only error is a cancellation.
@@ -251,9 +296,47 @@ func (v *verification) single(p openPlace, base, k, multiple, window int) int {
 	return 0
 }
 
-// choices compares the models for integers that the original compares its inputs with, which random ones hardly meet.
+// forms compares the models for sequences of other lengths, and for optional inputs that are absent.
+func (v *verification) forms(ctx context.Context) error {
+	tried := map[string]bool{}
+	for _, p := range v.m.Inputs() {
+		tried[p.Name+": "+formText(p.Type, v.a.drawing.form)] = true
+	}
+	for form := range forms {
+		other := *v.a
+		other.drawing.form = form
+		in, err := other.randomInputs(v.m, v.first.shapes, v.have)
+		if v.settled() || err != nil {
+			return ctx.Err()
+		}
+		for _, p := range v.m.Inputs() { // each by itself
+			one := maps.Clone(v.first.in)
+			one[p.Name] = in[p.Name]
+			what := p.Name + ": " + formText(p.Type, form)
+			if v.have[p.Name] != nil || p.Type.Kind == ssa.KindTensor || tried[what] || v.settled() {
+				continue
+			}
+			tried[what] = true
+			if err := v.again(ctx, what, one); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// choices compares the models for integers that the original compares its inputs with, which random ones hardly meet, and for others of what it uses them for.
 func (v *verification) choices(ctx context.Context) error {
 	values := trial.Compared(v.m.Graph())
+	if v.first != nil && !v.tooMuch(ctx, v.first.shapes) {
+		for name, role := range v.a.rolesOf(v.m) {
+			for _, x := range role.Others(v.a.sizesIn(v.m, v.first.shapes)) {
+				if !slices.Contains(values[name], x) {
+					values[name] = append(values[name], x)
+				}
+			}
+		}
+	}
 	maps.DeleteFunc(values, func(name string, _ []int64) bool { return v.have[name] != nil })
 	for _, choice := range trial.Choices(values) {
 		if v.settled() {
