@@ -22,7 +22,7 @@ import (
 //	an open dimension of 0     each in turn, where the original runs with it
 //	1 - x for integers, flags  where branches or loops have not run, or an output is empty
 //	other seeds, shifts        while an output is empty
-//	constants                  for integers that the model compares with them ([trial.Compared])
+//	constants                  for integers that the model compares with them ([trial.Compared]), beside them either flag where there are bodies
 //	other counts and indices   for integers whose use is known ([trial.Role])
 //	3, 1 and 0 members         for sequences; absent for optional inputs
 //	recorded inputs            of the folders test_data_set_* beside the model
@@ -335,6 +335,11 @@ func (v *verification) choices(ctx context.Context) error {
 					values[name] = append(values[name], x)
 				}
 			}
+		}
+	}
+	for _, p := range v.m.Inputs() {
+		if p.Type.DType == ndarray.Bool && p.Type.Kind == ssa.KindTensor && p.Type.Ranked && p.Type.Rank() <= 1 && len(v.ran.bodies) > 0 {
+			values[p.Name] = []int64{1, 0}
 		}
 	}
 	maps.DeleteFunc(values, func(name string, _ []int64) bool { return v.have[name] != nil })

@@ -65,7 +65,7 @@ type Role struct {
 
 // RolesOf lists the roles of the parameters of a graph by name.
 func RolesOf(g *ssa.Graph) map[string]Role {
-	r := roles{from: map[*ssa.Value][]carrier{}, found: map[string]Role{}}
+	r := roles{from: map[*ssa.Value][]carrier{}, found: map[string]Role{}, first: map[*ssa.Value]*ssa.Node{}}
 	for _, p := range g.Params {
 		if p.Type.Kind == ssa.KindTensor && (p.Type.DType.IsInteger() || p.Type.DType.IsFloat() || p.Type.DType == ndarray.Bool) {
 			r.from[p] = []carrier{{p, true, true}}
@@ -87,6 +87,7 @@ const mostCarriers = 4
 type roles struct {
 	from  map[*ssa.Value][]carrier
 	found map[string]Role
+	first map[*ssa.Value]*ssa.Node // that gives a parameter its meaning
 }
 
 // keepsAll are the operators whose results have all elements of the first operand, keepsSome those whose results have elements of some operands, and
@@ -159,17 +160,28 @@ func (r *roles) node(n *ssa.Node) {
 	}
 }
 
-// kindOf is the meaning of an operand of a node.
+// kindOf is the meaning of an operand of a node. What computed numbers are compared with, as those that a loop counts, is a count if nothing says more.
 func kindOf(n *ssa.Node, i int) Kind {
 	if strings.HasPrefix(n.Op, "Reduce") && i == 1 {
 		return Axis
 	}
+	if _, constant := one(n.Input(1 - i&1)); isOrder(n) && !constant {
+		return Count
+	}
 	return kinds[n.Op][i]
+}
+
+// isOrder reports a comparison of integers by order.
+func isOrder(n *ssa.Node) bool {
+	return slices.Contains([]string{"Less", "LessOrEqual", "Greater", "GreaterOrEqual"}, n.Op) && len(n.In) == 2
 }
 
 // note records the meaning of operand i for the elements of a parameter.
 func (r *roles) note(n *ssa.Node, i int, k Kind, c carrier) {
 	if !c.exact && k != Count && k != Size && k != Repeat || !k.isFor(c.param.Type.DType) { // arithmetic makes other indices
+		return
+	}
+	if isOrder(n) && c.param.Type.DType.IsFloat() {
 		return
 	}
 	if k == Step && (n.Op == "Div" || n.Op == "Mod") && !n.In[i].Type.DType.IsInteger() {
@@ -178,7 +190,8 @@ func (r *roles) note(n *ssa.Node, i int, k Kind, c carrier) {
 	limits := limitsOf(n, k)
 	role, seen := r.found[c.param.Name]
 	switch {
-	case !seen:
+	case !seen || isOrder(r.first[c.param]) && !isOrder(n):
+		r.first[c.param] = n
 		role = Role{Kind: k, Op: n.Op, whole: c.whole, limits: limits, of: shapeOf(n), axis: axisOf(n, "axis")}
 	case k == Index:
 		role.limits = append(slices.Clone(role.limits), limits...)
