@@ -194,11 +194,16 @@ func (c *config) validateFor(params []*ssa.Value) error {
 	}
 	for _, symbol := range slices.Sorted(maps.Keys(c.dims)) {
 		named := func(d ssa.Dim) bool { return slices.Contains(d.Symbols(nil), symbol) }
-		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return slices.ContainsFunc(v.Type.Shape, named) }) {
+		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return hasDim(&v.Type, named) }) {
 			return &OptionError{Option: "WithDim", Got: fmt.Sprintf("%q, %d", symbol, c.dims[symbol]), Want: "a dimension of an input; the inputs are " + portNames(params)}
 		}
 	}
 	return nil
+}
+
+// hasDim reports a dimension of a type, or of its members.
+func hasDim(t *ssa.Type, is func(ssa.Dim) bool) bool {
+	return t != nil && (slices.ContainsFunc(t.Shape, is) || hasDim(t.Elem, is))
 }
 
 // atInput names the option that gave an input a type that it can not have.

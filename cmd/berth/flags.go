@@ -16,6 +16,7 @@ import (
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // options turns the shared flags into options of the library. Files that the command is going to write, "" for none, are
@@ -357,7 +358,12 @@ func (a *app) checkNames(m *berth.Model) error {
 	for _, in := range m.Inputs() {
 		inputs = append(inputs, in.Name)
 		shape, given := a.shapes[in.Name]
-		if given && !fits(in, shape) {
+		for t := in.Type.Elem; t != nil; t = t.Elem {
+			for _, d := range t.Shape {
+				symbols = d.Symbols(symbols)
+			}
+		}
+		if given && (in.Type.Kind != ssa.KindTensor || !fits(in, shape)) {
 			return usagef("--shape %s: the input is %s", in.Name, in.Type)
 		}
 		for i, d := range in.Type.Shape {

@@ -104,3 +104,10 @@ func TestOptimizeEmptyOutput(t *testing.T) {
 	path := saved(t, `in %x: float32[0,4] %y = Neg(%x) out %y`)
 	assert.Contains(t, ok(t, "optimize", path, "-o", path+".opt", "--no-compare"), "verified: same outputs")
 }
+
+// TestDimOfMembers: --dim also fixes a dimension of the members of a sequence, whose shape --shape can not set.
+func TestDimOfMembers(t *testing.T) {
+	path := saved(t, `in %x: seq(float32[2,N]) %y = ConcatFromSequence(%x) [axis=0] out %y`)
+	assert.Contains(t, ok(t, "run", path, "--dim", "N=5"), "float32[6,5]")
+	fails(t, exitUsage, []string{"--shape x: the input is seq(float32[2,N])"}, "run", path, "--shape", "x=2x5")
+}
