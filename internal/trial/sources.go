@@ -3,6 +3,7 @@ package trial
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -56,10 +57,10 @@ func (s *Sources) graph(g *ssa.Graph) {
 	}
 }
 
-// union is from where the operands of a node are computed. Nodes without operands draw random numbers, and bodies other than those of If run with
-// numbers of iterations: what they make changes, although no parameter decides.
+// union is from where the operands of a node are computed. Random numbers, and bodies other than those of If, which run with numbers of iterations, change,
+// although no parameter decides.
 func (s *Sources) union(n *ssa.Node) (all []bool) {
-	if len(n.In) == 0 && n.Op != "Constant" || len(n.Bodies) > 0 && n.Op != "If" {
+	if o := ops.Of(n); o != nil && o.Facts.Randomness == ops.Random || len(n.Bodies) > 0 && n.Op != "If" {
 		all = make([]bool, len(s.params))
 	}
 	for _, v := range n.In {

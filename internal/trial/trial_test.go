@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/trial"
+	_ "github.com/berth-onnx/berth/ops/standard"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -64,6 +65,8 @@ func TestSources(t *testing.T) {
 		{"two parameters", `in %a: float32[] in %b: float32[] in %c: float32[] %s = Add(%c, %a) %y = Neg(%s) out %y`, []string{"a", "c"}, false},
 		{"a constant", `in %a: float32[] const %k: float32[] = 1 %y = Neg(%k) out %y`, nil, true},
 		{"a random number", `in %a: float32[] %y = RandomNormal() [shape=[1]] out %y`, nil, false},
+		{"random numbers of a constant's shape", `in %a: float32[] const %k: float32[] = 1 %y = RandomNormalLike(%k) out %y`, nil, false},
+		{"drawn with a constant", `in %a: float32[] const %k: float32[] = 0.5 %y = Bernoulli(%k) out %y`, nil, false},
 		{"a branch", `in %a: float32[] in %c: bool[] const %k: float32[] = 1 %y = If(%c | %k) { then_branch: graph "t" { in %p: float32[] %r = Neg(%p) out %r } else_branch: graph "e" { in %q: float32[] out %q } } out %y`, []string{"c"}, false},
 		{"an iteration", `in %a: float32[] const %n: int64[] = 3 const %z: int64[] = 0 %y = Loop(%n, _, %z) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: int64[] %q = Add(%p, %i) out %c, %q } } out %y`, nil, false},
 	} {
