@@ -592,6 +592,15 @@ func (a *app) printOptimize(res optimizeJSON) {
 	if text := res.Folding.text(); text != "" {
 		a.printf("folding:  %s\n", text)
 	}
+	a.printOutcome(res)
+	if len(res.Planners) > 0 {
+		a.printf("\npeak memory of the optimized model, by planner:\n")
+		res.Planners.print(a.out, shown{budget: defaultBudget})
+	}
+}
+
+// printOutcome says what was verified, what was not, and where the result is.
+func (a *app) printOutcome(res optimizeJSON) {
 	written := strings.Join(append([]string{res.Output}, res.Data...), " and ")
 	said := fmt.Sprintf("same outputs, largest difference %.3g", res.MaxDiff)
 	if res.untested {
@@ -620,10 +629,6 @@ func (a *app) printOptimize(res optimizeJSON) {
 	}
 	if len(res.Ties) > 0 {
 		a.printf("near ties: %d decided otherwise than in the original: %s; what they select from is the same, and with what the original selects so is all else\n", len(res.Ties), someOf(res.Ties))
-	}
-	if len(res.Planners) > 0 {
-		a.printf("\npeak memory of the optimized model, by planner:\n")
-		res.Planners.print(a.out, shown{budget: defaultBudget})
 	}
 }
 
