@@ -237,6 +237,7 @@ var apiFuncs = map[string]any{
 	"ssa.ParseGraph":              ssa.ParseGraph,
 	"ssa.ParseType":               ssa.ParseType,
 	"ssa.ScalarConst":             ssa.ScalarConst[float32],
+	"ssa.SplitName":               ssa.SplitName,
 	"ssa.SequenceOf":              ssa.SequenceOf,
 	"ssa.StableOrder":             ssa.StableOrder,
 	"ssa.StaticTensor":            ssa.StaticTensor,

@@ -1,9 +1,9 @@
 package rare
 
 import (
-	"slices"
+	"math"
+	"strings"
 
-	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/nn"
 	"github.com/berth-onnx/berth/ndarray"
@@ -11,224 +11,162 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// The recurrent operators of the com.microsoft domain keep, with state_window = W,
-// the states after the last W positions instead of the last one, so that a decoder
-// that ran ahead can go back:
+// LinearAttention is attention with a recurrent state S [Dk,Dv] per key head
+// instead of a cache: https://onnx.ai/onnx/operators/onnx__LinearAttention.html
 //
-//	present [W, …]   slot j = state after position length-W+j; slots before the first
-//	                 position of this call are 0; slot W-1 of past is where it starts
-
-// stateWindowAttr declares W; 0 is a state without the dimension of the window.
-var stateWindowAttr = ops.IntAttr("state_window", 0).Between(0, 8)
-
-func stateWindow(n *ssa.Node) int { return int(ops.Int(n, "state_window")) }
-
-// windowed puts the dimension of a window of w before a state's shape.
-func windowed[D any](shape []D, w int, dim D) []D {
-	if w == 0 {
-		return shape
-	}
-	return append([]D{dim}, shape...)
-}
-
-// lastSlot is the state a run starts from: the whole of past, or its last slot.
-func lastSlot(past []float32, w int) []float32 {
-	if w == 0 || past == nil {
-		return past
-	}
-	return past[len(past)/w*(w-1):]
-}
-
-// MSLinearAttention is LinearAttention of the com.microsoft domain: several key
-// heads may share a query head, and states have a window.
-var MSLinearAttention = ops.Op{
-	Domain: contrib.Microsoft, Name: "LinearAttention", Since: 1, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
+//	S = exp(g)∘S                  gated, gated_delta (decay g per head or per key element)
+//	v = beta * (v - Sᵀk)          delta, gated_delta
+//	S = S + k⊗v
+//	o = scale * Sᵀq
+//
+// The state is kept in float32. chunk_size is a hint and changes nothing.
+var LinearAttention = ops.Op{
+	Name: "LinearAttention", Since: 27, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
-	Attrs: append(slices.Clone(nn.LinearAttention.Attrs), stateWindowAttr),
-	Infer: kit.Rule(inferMSLinearAttention), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.LinearAttentionCost}, Eval: kit.FloatKernel(evalMSLinearAttention, nil),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("chunk_size", 64), ops.IntAttr("kv_num_heads").Mandatory().AtLeast(1),
+		ops.IntAttr("q_num_heads").Mandatory().AtLeast(1), ops.FloatAttr("scale", 0), ops.StrAttr("update_rule", "gated_delta", "linear", "gated", "delta")},
+	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.LinearAttentionCost}, Infer: kit.Rule(inferLinearAttention), Eval: kit.Kernel(evalLinearAttention),
 }
 
-func inferMSLinearAttention(n *ssa.Node) []ops.Inferred {
+// inferLinearAttention: the state has past_state's element type, else the query's.
+func inferLinearAttention(n *ssa.Node) []ops.Inferred {
 	q, v := ops.InType(n, 0), ops.InType(n, 2)
-	hq, hk := ops.Int(n, "q_num_heads"), ops.Int(n, "kv_num_heads")
-	if hq%hk != 0 && hk%hq != 0 {
-		kit.Failf("%d query heads and %d key heads do not go together", hq, hk)
+	hq, hk := nn.HeadCounts(n, "q_num_heads")
+	if q.Ranked && q.Rank() != 3 || v.Ranked && v.Rank() != 3 {
+		kit.Failf("query %s and value %s must have rank 3", q, v)
 	}
-	w := stateWindow(n)
+	kit.MatchShapes(n, "B T _", "B T K", "B T V", "B _ _ _", "B T _", "B T _")
 	dv := kit.DimOf(v, 2).FloorDiv(ssa.D(hk))
-	state := windowed([]ssa.Dim{kit.DimOf(q, 0), ssa.D(hk), kit.DimOf(q, 2).FloorDiv(ssa.D(hq)), dv}, w, ssa.D(int64(w)))
-	dt := q.DType
+	state := q.DType
 	if n.Input(3) != nil {
-		dt = ops.InType(n, 3).DType
+		state = ops.InType(n, 3).DType
 	}
-	return []ops.Inferred{{Type: ssa.TensorOf(q.DType, kit.DimOf(q, 0), kit.DimOf(q, 1), dv.MulN(max(hq, hk)))}, {Type: ssa.TensorOf(dt, state...)}}
+	return []ops.Inferred{{Type: ssa.TensorOf(q.DType, kit.DimOf(q, 0), kit.DimOf(q, 1), dv.MulN(hq))},
+		{Type: ssa.TensorOf(state, kit.DimOf(q, 0), ssa.D(hk), kit.DimOf(q, 2).FloorDiv(ssa.D(hq)), dv)}}
 }
 
-func evalMSLinearAttention(c *ops.Call) {
-	w := stateWindow(c.Node)
-	a := nn.NewLinearRun(c)
+// LinearRun is one evaluation of [LinearAttention].
+type LinearRun struct {
+	Q, K, V           nn.Heads[float32]
+	decay, beta       nn.Heads[float32]
+	gated, correcting bool
+	scale             float32
+	watch             kit.Watch
+	After             func(b, h, t int, state []float32) // sees the state after every position; may be nil
+}
+
+func evalLinearAttention(c *ops.Call) {
+	a := NewLinearRun(c)
 	q, k, v := a.Q, a.K, a.V
-	one, past := k.Size*v.Size, c.Array(3)
-	shape := windowed([]int{k.Batch, k.N, k.Size, v.Size}, w, w)
-	kit.WantShape("past_state", past, shape...)
-	dt, all := c.Array(0).DType, k.Batch*k.N*one
-	state, slots := kit.Make[float32](c, all), kit.Make[float32](c, w*all)
-	if past != nil {
+	state := kit.Make[float32](c, k.Batch*k.N*k.Size*v.Size)
+	dt := c.Array(0).DType
+	if past := c.Array(3); past != nil {
+		kit.WantShape("past_state", past, k.Batch, k.N, k.Size, v.Size)
+		copy(state, kit.Elements[float32](c, past))
 		dt = past.DType
-		copy(state, lastSlot(kit.Elements[float32](c, past), w))
 	}
-	a.After = func(b, h, t int, s []float32) {
-		if j := t - k.Seq + w; j >= 0 {
-			copy(slots[j*all+(b*k.N+h)*one:][:one], s)
-		}
-	}
-	y := kit.NewResult[float32](c, 0, c.Array(0).DType, q.Batch, q.Seq, max(q.N, k.N)*v.Size)
-	out := nn.Bsnh(y.V, q.Batch, q.Seq, max(q.N, k.N), v.Size)
+	y := kit.NewResult[float32](c, 0, c.Array(0).DType, q.Batch, q.Seq, q.N*v.Size)
+	out := nn.Bsnh(y.V, q.Batch, q.Seq, q.N, v.Size)
 	for i := range k.Batch * k.N {
-		a.Head(i/k.N, i%k.N, state[i*one:][:one], out)
+		a.Head(i/k.N, i%k.N, state[i*k.Size*v.Size:][:k.Size*v.Size], out)
 	}
 	y.Store()
-	if w > 0 {
-		state = slots
-	}
-	kit.SetResult(c, 1, dt, shape, state)
+	kit.SetResult(c, 1, dt, []int{k.Batch, k.N, k.Size, v.Size}, state)
 }
 
-// MSCausalConvWithState is CausalConvWithState of the com.microsoft domain: taps
-// may lie dilation positions apart, channels may come last, and states have a
-// window.
-//
-//	channels_last=0   input [B,C,L]        state [B,C,S]        S = (k-1)*dilation
-//	channels_last=1   input [B,L,d1,…]     state [B,S,d1,…]     C = d1*…
-var MSCausalConvWithState = ops.Op{
-	Domain: contrib.Microsoft, Name: "CausalConvWithState", Since: 1, Doc: "output = act(weight * [past_state input] + bias), per channel",
-	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Attrs: []*ops.AttrSpec{ops.StrAttr("activation", "none", "silu", "swish"), ops.IntAttr("channels_last", 0), ops.IntAttr("dilation", 1).Between(1, 1<<20),
-		ops.IntAttr("ndim", 1), stateWindowAttr},
-	Infer: kit.Rule(inferMSCausalConv), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CausalConvCost}, Eval: kit.FloatKernel(evalMSCausalConv, nil),
-}
-
-func inferMSCausalConv(n *ssa.Node) []ops.Inferred {
-	x, k := ops.InType(n, 0), kit.DimOf(ops.InType(n, 1), -1)
-	w := stateWindow(n)
-	if !x.Ranked || x.Rank() < 3 {
-		return []ops.Inferred{{Type: x}, {Type: ssa.UnrankedTensor(x.DType)}}
-	}
-	length := k.AddN(-1).MulN(ops.Int(n, "dilation"))
-	state := slices.Clone(x.Shape)
-	if ops.Int(n, "channels_last") != 0 {
-		state[1] = length
-	} else {
-		state[len(state)-1] = length
-	}
-	return []ops.Inferred{{Type: x}, {Type: ssa.TensorOf(x.DType, windowed(state, w, ssa.D(int64(w)))...)}}
-}
-
-// causalLine is the layout of one evaluation: where position t of a channel lies.
-type causalLine struct {
-	batch, channels, length, taps, dilation, state, window int
-	last                                                   bool
-	stateShape                                             []int
-}
-
-// at is the index of position t of channel i in a tensor of so many positions.
-func (l *causalLine) at(b, i, t, positions int) int {
-	if l.last {
-		return (b*positions+t)*l.channels + i
-	}
-	return (b*l.channels+i)*positions + t
-}
-
-func newCausalLine(c *ops.Call) *causalLine {
-	x, w := c.Array(0), c.Array(1)
-	l := &causalLine{dilation: int(ops.Int(c.Node, "dilation")), last: ops.Int(c.Node, "channels_last") != 0}
-	l.window = stateWindow(c.Node)
-	if d := ops.Int(c.Node, "ndim"); d != 1 {
-		kit.Failf("ndim=%d: %w", d, ops.ErrUnsupported)
-	}
-	if x.Rank() < 3 || !l.last && x.Rank() != 3 {
-		kit.Failf("input of shape %v with channels_last=%d", x.Shape, kit.Btoi(l.last))
-	}
-	kit.WantRank("weight", w, 3)
-	l.batch, l.channels, l.length, l.taps = x.Shape[0], x.Shape[1], x.Shape[2], w.Shape[2]
-	l.stateShape = slices.Clone(x.Shape)
-	if l.last {
-		l.channels, l.length = kit.SizeOf(x.Shape[2:]), x.Shape[1]
-	}
-	if l.taps < 1 || l.taps > 1<<20 {
-		kit.Failf("%d taps", l.taps)
-	}
-	l.state = (l.taps - 1) * l.dilation
-	if l.last {
-		l.stateShape[1] = l.state
-	} else {
-		l.stateShape[2] = l.state
-	}
-	l.stateShape = windowed(l.stateShape, l.window, l.window)
-	kit.Try(ndarray.NumElems(l.stateShape))
-	kit.WantShape("weight", w, l.channels, 1, l.taps)
-	kit.WantShape("bias", c.Array(2), l.channels)
-	kit.WantShape("past_state", c.Array(3), l.stateShape...)
-	return l
-}
-
-func evalMSCausalConv(c *ops.Call) {
-	watch := kit.Watching(c)
-	l := newCausalLine(c)
-	x := c.Array(0)
-	y := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
-	in, weight, bias := kit.Elements[float32](c, x), kit.Elements[float32](c, c.Array(1)), kit.Elements[float32](c, c.Array(2))
-	past := lastSlot(kit.Elements[float32](c, c.Array(3)), l.window)
-	gated := ops.Str(c.Node, "activation") != "none"
-	present := kit.Make[float32](c, kit.SizeOf(l.stateShape))
-	line := kit.Make[float32](c, l.state+l.length)
-	for i := range l.batch * l.channels {
-		watch.Did(2*l.length + l.state*(1+l.window))
-		b, ch := i/max(l.channels, 1), i%max(l.channels, 1)
-		l.fill(line, b, ch, in, past)
-		for t := range l.length {
-			sum := float32(0)
-			for j := range l.taps {
-				watch.Did(1)
-				sum += weight[ch*l.taps+j] * line[t+j*l.dilation]
-			}
-			if bias != nil {
-				sum += bias[ch]
-			}
-			if gated {
-				sum = float32(kit.Silu(float64(sum)))
-			}
-			y.V[l.at(b, ch, t, l.length)] = sum
+// NewLinearRun checks the operands of a LinearAttention call.
+func NewLinearRun(c *ops.Call) *LinearRun {
+	hq, hk := int(ops.Int(c.Node, "q_num_heads")), int(ops.Int(c.Node, "kv_num_heads"))
+	a := &LinearRun{watch: kit.Watching(c)}
+	for i, x := range []*nn.Heads[float32]{&a.Q, &a.K, &a.V} {
+		n := hk
+		if i == 0 {
+			n = hq
 		}
-		l.keep(present, line, b, ch)
+		kit.WantRank([]string{"query", "key", "value"}[i], c.Array(i), 3)
+		*x = nn.HeadsOf[float32](c, []string{"query", "key", "value"}[i], c.Array(i), n)
 	}
-	y.Store()
-	kit.SetResult(c, 1, x.DType, l.stateShape, present)
+	q := a.Q
+	if q.N > 0 && a.K.N%q.N == 0 { // more key heads than query heads: checked the other way round
+		q.N = a.K.N
+	}
+	nn.CheckHeads(q, a.K, a.V)
+	if a.Q.Seq != a.K.Seq {
+		kit.Failf("query has %d positions, key %d", a.Q.Seq, a.K.Seq)
+	}
+	a.scale = float32(nn.ScaleOf(c.Node, a.Q.Size))
+	a.readRule(c)
+	return a
 }
 
-// fill lays out one channel: its past, 0 where there is none, and its input.
-func (l *causalLine) fill(line []float32, b, ch int, in, past []float32) {
-	clear(line[:l.state])
-	for t := range l.state {
-		if past != nil {
-			line[t] = past[l.at(b, ch, t, l.state)]
-		}
+// readRule reads the update rule and the operands it needs.
+func (a *LinearRun) readRule(c *ops.Call) {
+	rule := ops.Str(c.Node, "update_rule")
+	a.gated, a.correcting = strings.HasPrefix(rule, "gated"), strings.HasSuffix(rule, "delta")
+	if a.gated != c.Has(4) || a.correcting != c.Has(5) {
+		kit.Failf("decay goes with the gated rules and beta with the delta rules, both only there")
 	}
-	for t := range l.length {
-		line[l.state+t] = in[l.at(b, ch, t, l.length)]
+	if a.gated {
+		a.decay = perToken(c, "decay", c.Array(4), a.K, a.K.N, a.K.N*a.K.Size)
+	}
+	if a.correcting {
+		a.beta = perToken(c, "beta", c.Array(5), a.K, a.K.N, 1)
 	}
 }
 
-// keep writes the states of one channel.
-func (l *causalLine) keep(present, line []float32, b, ch int) {
-	slots, one := max(l.window, 1), l.batch*l.channels*l.state
-	for j := range slots {
-		end := l.length - slots + j + 1 // positions of this call the state covers
-		if l.window > 0 && end < 1 {
-			continue
+// perToken views [B,T,width] as one vector per key head; width is either of two.
+// A width of 1 is shared by all heads.
+func perToken(c *ops.Call, what string, a *ndarray.Array, k nn.Heads[float32], w1, w2 int) nn.Heads[float32] {
+	if a == nil || a.Rank() != 3 || a.Shape[0] != k.Batch || a.Shape[1] != k.Seq || a.Shape[2] != w1 && a.Shape[2] != w2 {
+		kit.Failf("%s does not have shape [%d,%d,%d] or [%d,%d,%d]", what, k.Batch, k.Seq, w1, k.Batch, k.Seq, w2)
+	}
+	if a.Shape[2] == 1 {
+		h := nn.Bsnh(kit.Elements[float32](c, a), k.Batch, k.Seq, 1, 1)
+		h.N, h.PerHead = k.N, 0
+		return h
+	}
+	return nn.Bsnh(kit.Elements[float32](c, a), k.Batch, k.Seq, k.N, a.Shape[2]/k.N)
+}
+
+// Head runs the recurrence of one key head and writes its query heads' results;
+// where several key heads share a query head, its own result.
+func (a *LinearRun) Head(b, h int, state []float32, out nn.Heads[float32]) {
+	dv, group, sharing := a.V.Size, max(a.Q.N/a.K.N, 1), max(a.K.N/a.Q.N, 1)
+	v := make([]float32, dv)
+	for t := range a.Q.Seq {
+		a.watch.Did((4 + group) * len(state))
+		k := a.K.At(b, h, t)
+		copy(v, a.V.At(b, h, t))
+		if a.gated {
+			g := a.decay.At(b, h, t)
+			for i := range k {
+				f := float32(math.Exp(float64(g[i%len(g)])))
+				for j := range dv {
+					state[i*dv+j] *= f
+				}
+			}
 		}
-		for t := range l.state {
-			present[j*one+l.at(b, ch, t, l.state)] = line[end+t]
+		if a.correcting {
+			for i, e := range k {
+				kit.AddScaled(v, -e, state[i*dv:(i+1)*dv])
+			}
+			beta := a.beta.At(b, h, t)[0]
+			for j := range v {
+				v[j] *= beta
+			}
+		}
+		for i, e := range k {
+			kit.AddScaled(state[i*dv:(i+1)*dv], e, v)
+		}
+		for g := range group {
+			o := out.At(b, h*group+g, t)
+			clear(o)
+			for i, e := range a.Q.At(b, (h*group+g)/sharing, t) {
+				kit.AddScaled(o, e*a.scale, state[i*dv:(i+1)*dv])
+			}
+		}
+		if a.After != nil {
+			a.After(b, h, t, state)
 		}
 	}
 }

@@ -47,6 +47,11 @@ var own = []*ops.Op{
 	&MSUnique,
 	&MaxRoiPool,
 	&DecoderMaskedMultiHeadAttention,
+	&FlexAttention,
+	&LinearAttention,
+	&CausalConvWithState,
+	&SparseAttention,
+	&QEmbedLayerNormalization,
 }
 
 func init() { ops.Register(own...) }

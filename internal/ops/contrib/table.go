@@ -55,9 +55,7 @@ var Ops = []*ops.Op{
 	&MSRange,
 	&MSGatherND,
 	&ExpandDims,
-	&QEmbedLayerNormalization,
 	&MSGridSample,
-	&SparseAttention,
 }
 
 func init() { ops.Register(Ops...) }

@@ -89,7 +89,7 @@ type attentionRun[T kit.RealNum] struct {
 
 func evalAttention[T float32 | float64](c *ops.Call) {
 	a := newAttentionRun[T](c)
-	scores := AttentionScores(c, a.q, a.k, scaleOf(c.Node, a.q.Size))
+	scores := AttentionScores(c, a.q, a.k, ScaleOf(c.Node, a.q.Size))
 	a.keep(0, scores)
 	SoftCap(c, scores, float64(ops.Float(c.Node, "softcap")))
 	a.keep(1, scores)

@@ -153,8 +153,8 @@ func CheckHeads[T kit.RealNum](q, k, v Heads[T]) {
 	}
 }
 
-// scaleOf is attribute scale, 1/√size where the node has none.
-func scaleOf(n *ssa.Node, size int) float64 {
+// ScaleOf is attribute scale, 1/√size where the node has none.
+func ScaleOf(n *ssa.Node, size int) float64 {
 	return float64(ops.FloatOr(n, "scale", float32(1/math.Sqrt(float64(size)))))
 }
 
@@ -303,4 +303,18 @@ func maskOutside(bias []float64, first, last int) {
 			bias[t] = math.Inf(-1)
 		}
 	}
+}
+
+// FlexPrecision is the element type in which a FlexAttention gives scores to the
+// softmax and to its bodies.
+func FlexPrecision(n *ssa.Node) (ndarray.DType, error) {
+	def := ndarray.Float32
+	if ops.InType(n, 0).DType == ndarray.Float64 {
+		def = ndarray.Float64
+	}
+	dt, err := kit.DtypeAttr(n, "softmax_precision", def)
+	if err == nil && !(kit.FullPrecisions | kit.TypesOf(ndarray.Float64)).Has(dt) {
+		err = fmt.Errorf("softmax_precision %s: %w", dt, ops.ErrUnsupported)
+	}
+	return dt, err
 }

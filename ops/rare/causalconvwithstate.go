@@ -1,4 +1,4 @@
-package nn
+package rare
 
 import (
 	"github.com/berth-onnx/berth/internal/ops/kit"

@@ -1,10 +1,10 @@
-package nn
+package rare
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/internal/ops/nn"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -27,20 +27,6 @@ var FlexAttention = ops.Op{
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.AttentionCost},
 }
 
-// FlexPrecision is the element type in which a FlexAttention gives scores to the
-// softmax and to its bodies.
-func FlexPrecision(n *ssa.Node) (ndarray.DType, error) {
-	def := ndarray.Float32
-	if ops.InType(n, 0).DType == ndarray.Float64 {
-		def = ndarray.Float64
-	}
-	dt, err := kit.DtypeAttr(n, "softmax_precision", def)
-	if err == nil && !(kit.FullPrecisions | kit.TypesOf(ndarray.Float64)).Has(dt) {
-		err = fmt.Errorf("softmax_precision %s: %w", dt, ops.ErrUnsupported)
-	}
-	return dt, err
-}
-
 func inferFlexAttention(n *ssa.Node) []ops.Inferred {
 	q, k, v := ops.InType(n, 0), ops.InType(n, 1), ops.InType(n, 2)
 	for _, t := range []ssa.Type{q, k, v} {
@@ -48,7 +34,7 @@ func inferFlexAttention(n *ssa.Node) []ops.Inferred {
 			kit.Failf("operand %s, expected rank 4", t)
 		}
 	}
-	dt := kit.Try(FlexPrecision(n))
+	dt := kit.Try(nn.FlexPrecision(n))
 	scores := ssa.TensorOf(dt, kit.DimOf(q, 0), kit.DimOf(q, 1), kit.DimOf(q, 2), kit.DimOf(k, 2))
 	for _, body := range n.Bodies {
 		if len(body.Params) != 1+n.Captures || len(body.Results) != 1 {
@@ -62,20 +48,20 @@ func inferFlexAttention(n *ssa.Node) []ops.Inferred {
 }
 
 func evalFlexAttention[T float32 | float64](c *ops.Call) {
-	var x [3]Heads[T]
+	var x [3]nn.Heads[T]
 	for i, what := range []string{"Q", "K", "V"} {
 		kit.WantRank(what, c.Array(i), 4)
-		x[i] = HeadsOf[T](c, what, c.Array(i), 0)
+		x[i] = nn.HeadsOf[T](c, what, c.Array(i), 0)
 	}
 	q, k, v := x[0], x[1], x[2]
-	CheckHeads(q, k, v)
-	dt := kit.Try(FlexPrecision(c.Node))
+	nn.CheckHeads(q, k, v)
+	dt := kit.Try(nn.FlexPrecision(c.Node))
 	shape := []int{q.Batch, q.N, q.Seq, k.Seq}
-	p := AttentionScores(c, q, k, scaleOf(c.Node, q.Size))
+	p := nn.AttentionScores(c, q, k, nn.ScaleOf(c.Node, q.Size))
 	p = modify(c, "score_mod", dt, shape, p)
 	kit.SoftmaxRows(c, p, k.Seq)
 	p = modify(c, "prob_mod", dt, shape, p)
-	StoreAttended(c, c.Array(0).DType, p, q, v, false)
+	nn.StoreAttended(c, c.Array(0).DType, p, q, v, false)
 }
 
 // modify sends values through a body of the node, if it has that body.
