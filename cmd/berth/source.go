@@ -332,7 +332,7 @@ func (d draw) value(t ssa.Type, shape []int) (ndarray.Value, error) {
 	case t.Kind == ssa.KindOptional && form > 0:
 		return &ndarray.Optional{}, nil
 	case t.Elem == nil || t.Kind != ssa.KindOptional && t.Kind != ssa.KindSequence:
-		return nil, usagef("it is %s: give %sanother model", t, d.a.inputAdvice(d.port.Name))
+		return nil, usagef("values of type %s are not drawn: give %sanother model", t, d.a.inputAdvice(d.port.Name))
 	case t.Kind == ssa.KindOptional:
 		v, err := d.value(*t.Elem, d.memberShape(*t.Elem))
 		return &ndarray.Optional{Value: v}, err
