@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/trial"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -25,11 +26,12 @@ type verification struct {
 	f      optimizeFlags
 	res    *optimizeJSON
 
-	ran       *coverage      // of the original
-	seen      map[string]int // elements compared, by output
-	first     *sizeCase      // the first inputs that it ran with
-	why       error          // of its first failure, until then
-	spent     int64          // FLOPs of the runs after the first
+	ran       *coverage       // of the original
+	seen      map[string]int  // elements compared, by output
+	filled    map[string]bool // outputs that have had elements
+	first     *sizeCase       // the first inputs that it ran with
+	why       error           // of its first failure, until then
+	spent     int64           // FLOPs of the runs after the first
 	precision precision
 	wide      *wideModels  // made when first needed
 	far       [2]*doubtful // of the comparisons within the tolerance, the one furthest from what rounding makes: of the result, and with nothing folded
@@ -44,7 +46,7 @@ type verification struct {
 }
 
 func (a *app) newVerification(m, opt *berth.Model, have map[string]ndarray.Value, f optimizeFlags, res *optimizeJSON) *verification {
-	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, seen: map[string]int{}, precision: leastPrecise(m.Graph())}
+	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, seen: map[string]int{}, filled: map[string]bool{}, precision: leastPrecise(m.Graph())}
 }
 
 // mostCompared bounds the arithmetic of one comparison after the first, mostSpent of all of them, in FLOPs of one run.
@@ -304,8 +306,10 @@ func (v *verification) hold(ctx context.Context, in, got, want map[string]ndarra
 
 // count adds the elements of the original's outputs, and those that are no finite numbers.
 func (v *verification) count(want map[string]ndarray.Value) {
-	for _, o := range want {
+	for name, o := range want {
+		v.filled[name] = v.filled[name] || len(tensors(map[string]ndarray.Value{"": o})) != 1
 		if a, ok := o.(*ndarray.Array); ok {
+			v.filled[name] = v.filled[name] || a.Len() > 0
 			nan, inf := nonFinite(a)
 			v.res.NaN, v.res.Inf, v.res.Elements = v.res.NaN+nan, v.res.Inf+inf, v.res.Elements+a.Len()
 		}
@@ -328,13 +332,24 @@ func (v *verification) comparable(want map[string]ndarray.Value) map[string]int 
 	return all
 }
 
-// unseen lists the outputs of which no element has been compared, but for those that have none with any input.
+// unseen lists the outputs of which no element has been compared, but for those that have none with any input: by their types, or as they are computed from an input
+// that has none.
 func (v *verification) unseen() (names []string) {
-	hasNone := func(d ssa.Dim) bool { return d.Is(0) }
-	for _, o := range v.m.Outputs() {
-		if v.seen[o.Name] == 0 && !slices.ContainsFunc(o.Type.Shape, hasNone) {
-			names = append(names, o.Name)
+	hasNone := func(t ssa.Type) bool { return slices.ContainsFunc(t.Shape, func(d ssa.Dim) bool { return d.Is(0) }) }
+	var empty []string
+	for _, p := range v.m.Inputs() {
+		if hasNone(p.Type) {
+			empty = append(empty, p.Name)
 		}
+	}
+	for i, o := range v.m.Outputs() {
+		if v.seen[o.Name] > 0 || hasNone(o.Type) {
+			continue
+		}
+		if g := v.m.Graph(); len(empty) > 0 && !v.filled[o.Name] && slices.ContainsFunc(trial.SourcesOf(g).Names(g.Results[i]), func(name string) bool { return slices.Contains(empty, name) }) {
+			continue
+		}
+		names = append(names, o.Name)
 	}
 	return names
 }
