@@ -49,7 +49,8 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"the same on random or given inputs, and prints what changed and the peak memory under every planner. Without MODEL it works on\n" + defaultModel + ". Without -o the result is written to NAME.opt.onnx in the current folder.\n" +
 			"--shape and --dim are fixed in the result, too. If all shapes are known, the file keeps its memory plan.\n" +
 			"Dimensions that stay open are tried with several sizes, together and each by itself, and as 0, random floats also times 1000\n" +
-			"and 0.001, integers as the constants the model compares them with, strings as those it holds, and what is recorded in test_data_set_* folders beside\n" +
+			"and 0.001, integers by what the model uses them for (counts, indices, sizes) and as the constants it compares them with, sequences of several lengths,\n" +
+			"optional inputs present and absent, strings as those it holds, and what is recorded in test_data_set_* folders beside\n" +
 			"model.onnx. Inputs that the model itself does not run with are named, and so are branches that\n" +
 			"no input takes, and outputs that are empty or NaN in every run, for which further inputs are tried: they are not verified. The model\n" +
 			"also runs with nothing folded, so that a wrong constant is seen; operators that only one kernel computes are named. If the outputs differ, if the model or the given\n" +
