@@ -306,6 +306,7 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarr
 	if err != nil {
 		return err
 	}
+	a.tellDrawn(m, have, in)
 	var want map[string]ndarray.Value
 	for i := range rows {
 		r := &rows[i]

@@ -104,11 +104,18 @@ func (a *app) withOtherDraws(ctx context.Context, m *berth.Model, shapes map[str
 func (a *app) telling(m *berth.Model, have map[string]ndarray.Value, use attempt) attempt {
 	return func(shapes map[string][]int, in map[string]ndarray.Value) error {
 		err := use(shapes, in)
-		if text := a.drawnText(m, have, in); err == nil && len(text) > 0 && !a.told {
-			a.told = true
-			a.note("berth: inputs were drawn by what the model uses them for: %s", strings.Join(text, "; "))
+		if err == nil {
+			a.tellDrawn(m, have, in)
 		}
 		return err
+	}
+}
+
+// tellDrawn says once which inputs were drawn by what the model uses them for.
+func (a *app) tellDrawn(m *berth.Model, have, in map[string]ndarray.Value) {
+	if texts := a.drawnText(m, have, in); len(texts) > 0 && !a.told {
+		a.told = true
+		a.note("berth: inputs were drawn by what the model uses them for: %s", strings.Join(texts, "; "))
 	}
 }
 

@@ -95,6 +95,9 @@ func TestOptimizeDraws(t *testing.T) {
 			o := cli(t, "run", path)
 			require.Equal(t, exitDone, o.code, o.err)
 			assert.Contains(t, o.err, c.drawn)
+			if c.name == "positions" {
+				assert.Contains(t, cli(t, "compare", path, "--run").err, c.drawn)
+			}
 		})
 	}
 }
