@@ -32,12 +32,12 @@ type machine struct {
 	isOpen    atomic.Bool
 	dev       device.Device // nil until it is open
 	set       *kernels.Set
-	ferry     ferry
+	buffer    pinnedBuffer
 	returns   returns
 
-	books sync.Mutex
-	sizes map[device.Pointer]int64 // of all that is allocated; under books
-	used  atomic.Int64             // the sum of them, and what is about to be; written under books
+	sizesLock sync.Mutex
+	sizes     map[device.Pointer]int64 // of all that is allocated; under sizesLock
+	used      atomic.Int64             // the sum of them, and what is about to be; written under sizesLock
 
 	known sync.Mutex // of what follows
 	// Texts and constants are found by their digests: elements of a file that is closed may be followed by others at their address.
@@ -268,8 +268,8 @@ func (m *machine) alloc(ctx context.Context, what string, bytes, limit int64) (d
 			return err
 		}
 		at, err = d.Alloc(bytes)
-		m.books.Lock()
-		defer m.books.Unlock()
+		m.sizesLock.Lock()
+		defer m.sizesLock.Unlock()
 		if err != nil {
 			m.used.Add(-bytes)
 			return err
@@ -285,8 +285,8 @@ func (m *machine) alloc(ctx context.Context, what string, bytes, limit int64) (d
 
 // reserve counts memory that is about to be taken, if the limit allows it.
 func (m *machine) reserve(what string, bytes, limit int64) error {
-	m.books.Lock()
-	defer m.books.Unlock()
+	m.sizesLock.Lock()
+	defer m.sizesLock.Unlock()
 	if used := m.used.Load(); limit > 0 && bytes > limit-used {
 		return &MemoryError{What: what, Want: bytes, Limit: limit, Used: used}
 	}
@@ -296,13 +296,13 @@ func (m *machine) reserve(what string, bytes, limit int64) error {
 
 // free gives back what alloc has taken.
 func (m *machine) free(d device.Device, at device.Pointer) error {
-	m.books.Lock()
+	m.sizesLock.Lock()
 	bytes := m.sizes[at]
 	delete(m.sizes, at) // before the address is another's
-	m.books.Unlock()
+	m.sizesLock.Unlock()
 	err := d.Free(at)
-	m.books.Lock()
-	defer m.books.Unlock()
+	m.sizesLock.Lock()
+	defer m.sizesLock.Unlock()
 	m.used.Add(-bytes)
 	return err
 }

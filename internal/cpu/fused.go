@@ -230,7 +230,7 @@ type groupStep struct {
 	kernel ops.Kernel
 	node   *ssa.Node
 	axes   *ndarray.Array // the last operand of a reduction
-	rows   *ranges        // set for kernels of ranges of elements: called without a detour
+	rows   *ranges        // set for kernels of ranges of elements: called directly
 	binary *binaryF32     // set for operations on two float32 operands, likewise
 	ka, kb vec.Spread     // how these cover the result
 	rn, cn int            // rows and columns of the result

@@ -24,7 +24,7 @@ type Device interface {
 	Alloc(bytes int64) (Pointer, error)
 	// Free gives memory back that no work in progress uses. It may wait for all other work that is in progress.
 	Free(p Pointer) error
-	// AllocHost gives memory of the host that the device copies from and to without a detour. It is the program's: it can be read and
+	// AllocHost gives memory of the host that the device copies from and to directly (pinned memory). It is the program's: it can be read and
 	// written as long as it is reachable, also when the device is lost or closed.
 	AllocHost(bytes int64) ([]byte, error)
 	// FreeHost gives it back.

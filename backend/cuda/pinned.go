@@ -14,29 +14,29 @@ import (
 //	            │ copy, one at a time
 //	pinned  ├───▼───────┤ ──▶ device
 
-// ferry is that memory.
-type ferry struct {
+// pinnedBuffer is that memory.
+type pinnedBuffer struct {
 	lock   gate // of what follows
 	pinned []byte
 	done   device.Event
 	isBusy bool // with a piece whose context has ended
 }
 
-// ferryBytes is the size of a piece.
-const ferryBytes = 1 << 20
+// pinnedBytes is the size of a piece.
+const pinnedBytes = 1 << 20
 
 // upload copies to the device.
 func (m *machine) upload(ctx context.Context, to device.Pointer, data []byte) error {
 	return m.pieces(ctx, int64(len(data)), func(at int64, pinned []byte) error {
 		copy(pinned, data[at:])
-		return m.carry(ctx, func(d device.Device) error { return d.CopyIn(to+device.Pointer(at), pinned) })
+		return m.transfer(ctx, func(d device.Device) error { return d.CopyIn(to+device.Pointer(at), pinned) })
 	})
 }
 
 // download copies to the host.
 func (m *machine) download(ctx context.Context, data []byte, from device.Pointer) error {
 	return m.pieces(ctx, int64(len(data)), func(at int64, pinned []byte) error {
-		err := m.carry(ctx, func(d device.Device) error { return d.CopyOut(pinned, from+device.Pointer(at)) })
+		err := m.transfer(ctx, func(d device.Device) error { return d.CopyOut(pinned, from+device.Pointer(at)) })
 		if err == nil {
 			copy(data[at:], pinned)
 		}
@@ -47,16 +47,16 @@ func (m *machine) download(ctx context.Context, data []byte, from device.Pointer
 // pieces calls f for each piece of a copy, with pinned memory of its size that nobody else uses. Copies take turns, piece by piece.
 func (m *machine) pieces(ctx context.Context, bytes int64, f func(at int64, pinned []byte) error) error {
 	piece := func(at int64) error {
-		if err := m.ferry.lock.enter(ctx); err != nil {
+		if err := m.buffer.lock.enter(ctx); err != nil {
 			return err
 		}
-		defer m.ferry.lock.Unlock()
-		if err := m.openFerry(ctx); err != nil {
+		defer m.buffer.lock.Unlock()
+		if err := m.openPinned(ctx); err != nil {
 			return err
 		}
-		return f(at, m.ferry.pinned[:min(bytes-at, ferryBytes)])
+		return f(at, m.buffer.pinned[:min(bytes-at, pinnedBytes)])
 	}
-	for at := int64(0); at < bytes; at += ferryBytes {
+	for at := int64(0); at < bytes; at += pinnedBytes {
 		if err := piece(at); err != nil {
 			return err
 		}
@@ -64,14 +64,14 @@ func (m *machine) pieces(ctx context.Context, bytes int64, f func(at int64, pinn
 	return nil
 }
 
-// openFerry has the memory, with nothing left in it.
-func (m *machine) openFerry(ctx context.Context) error {
-	f := &m.ferry
+// openPinned has the memory, with nothing left in it.
+func (m *machine) openPinned(ctx context.Context) error {
+	f := &m.buffer
 	if f.done == nil {
 		var pinned []byte
 		var done device.Event
 		err := m.withRoom(ctx, func(d device.Device) (err error) {
-			if pinned, err = d.AllocHost(ferryBytes); err != nil {
+			if pinned, err = d.AllocHost(pinnedBytes); err != nil {
 				return err
 			}
 			if done, err = d.NewEvent(false); err != nil {
@@ -92,20 +92,20 @@ func (m *machine) openFerry(ctx context.Context) error {
 	return err
 }
 
-// carry asks for the copy of a piece and waits for it.
-func (m *machine) carry(ctx context.Context, f func(d device.Device) error) error {
+// transfer asks for the copy of a piece and waits for it.
+func (m *machine) transfer(ctx context.Context, f func(d device.Device) error) error {
 	err := m.ask(ctx, func(d device.Device) error {
-		m.ferry.isBusy = true
+		m.buffer.isBusy = true
 		if err := f(d); err != nil {
 			return err
 		}
-		return m.ferry.done.Record()
+		return m.buffer.done.Record()
 	})
 	if err == nil {
-		err = m.note(m.ferry.done.Wait(ctx))
+		err = m.note(m.buffer.done.Wait(ctx))
 	}
 	if err == nil {
-		m.ferry.isBusy = false
+		m.buffer.isBusy = false
 	}
 	return err
 }
