@@ -33,7 +33,7 @@ type Image struct {
 	Channels      int           // 3, or 1 for luminance (ITU-R BT.601); 0 is 3
 	ChannelsLast  bool          // NHWC instead of NCHW
 	NoBatch       bool          // rank 3, without the leading dimension 1
-	DType         ndarray.DType // a real number type; 0 is Float32
+	DType         ndarray.DType // a type of real numbers, of integers one that has 255*Scale; 0 is Float32
 	BGR           bool          // blue first
 	Scale         float32       // 0 is 1/255, and 1 for integer types
 	Mean, Std     []float32     // by channel of the tensor, or one for all; none: 0 and 1
@@ -105,6 +105,19 @@ func (p Image) check() error {
 	return nil
 }
 
+// checkRange is check, and reports an integer type that lacks the number of a white pixel.
+func (p Image) checkRange() error {
+	if err := p.check(); err != nil || p.dtype().IsFloat() {
+		return err
+	}
+	white := ndarray.Must(p.dtype())
+	white.SetFloat(0, 255*p.scale())
+	if math.Abs(white.Float(0)-255*p.scale()) < 1 {
+		return nil
+	}
+	return fmt.Errorf("%s has no number for a pixel of 255, which is %g there: set Scale (--scale) so that it has one", p.dtype(), 255*p.scale())
+}
+
 func (p Image) dtype() ndarray.DType {
 	if p.DType == ndarray.Undefined {
 		return ndarray.Float32
@@ -148,7 +161,7 @@ func (p Image) size(bounds image.Rectangle) (w, h int) {
 // [Image.Tensor].
 func (p Image) Place(bounds image.Rectangle) (_ Placement, err error) {
 	defer rescue.Into(&err)
-	if err := p.check(); err != nil {
+	if err := p.checkRange(); err != nil {
 		return Placement{}, err
 	}
 	if bounds.Empty() {
@@ -190,7 +203,7 @@ var errEmpty = errors.New("the image is empty")
 // shrink into one.
 func (p Image) Tensor(img image.Image) (out *ndarray.Array, err error) {
 	defer rescue.Into(&err)
-	if err := p.check(); err != nil {
+	if err := p.checkRange(); err != nil {
 		return nil, err
 	}
 	rescue.Call("the image", func() { out, err = p.tensor(img) })

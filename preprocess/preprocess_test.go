@@ -48,6 +48,7 @@ func TestImageLayouts(t *testing.T) {
 		{"nhwc", preprocess.Image{Scale: 1, ChannelsLast: true}, ndarray.Of([]float32{0, 0, 200, 10, 0, 200, 20, 0, 200, 0, 10, 200, 10, 10, 200, 20, 10, 200}, 1, 2, 3, 3)},
 		{"chw", preprocess.Image{Scale: 1, NoBatch: true, BGR: true}, ndarray.Of([]float32{200, 200, 200, 200, 200, 200, 0, 0, 0, 10, 10, 10, 0, 10, 20, 0, 10, 20}, 3, 2, 3)},
 		{"uint8", preprocess.Image{DType: ndarray.Uint8, Channels: 1}, ndarray.Of([]uint8{23, 26, 29, 29, 32, 35}, 1, 1, 2, 3)},
+		{"int8", preprocess.Image{DType: ndarray.Int8, Channels: 1, Scale: 0.499}, ndarray.Of([]int8{11, 12, 14, 14, 15, 17}, 1, 1, 2, 3)},
 		{"normalized", preprocess.Image{Scale: 1, NoBatch: true, ChannelsLast: true, Width: 3, Height: 2, Mean: []float32{10, 0, 100}, Std: []float32{10, 1, 50}},
 			ndarray.Of([]float32{-1, 0, 2, 0, 0, 2, 1, 0, 2, -1, 10, 2, 0, 10, 2, 1, 10, 2}, 2, 3, 3)},
 		{"one mean", preprocess.Image{Scale: 0.5, NoBatch: true, Channels: 1, Mean: []float32{0.5}}, ndarray.Of([]float32{11, 12.5, 14, 14, 15.5, 17}, 1, 2, 3)},
@@ -123,6 +124,9 @@ func TestImageErrors(t *testing.T) {
 		{"not above 0", preprocess.Image{Std: []float32{float32(math.NaN())}}, img},
 		{"uint8", preprocess.Image{DType: ndarray.Uint8, Mean: []float32{1}}, img},
 		{"string", preprocess.Image{DType: ndarray.String}, img},
+		{"int8 has no number for a pixel of 255", preprocess.Image{DType: ndarray.Int8}, img},
+		{"uint4 has no number for a pixel of 255, which is 127.5", preprocess.Image{DType: ndarray.Uint4, Scale: 0.5}, img},
+		{"uint8 has no number for a pixel of 255, which is -255", preprocess.Image{DType: ndarray.Uint8, Scale: -1}, img},
 		{"no way 9", preprocess.Image{Fit: 9}, img},
 		{"", preprocess.Image{Width: math.MaxInt, Height: math.MaxInt}, img},
 	} {
