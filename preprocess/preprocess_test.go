@@ -6,8 +6,10 @@ import (
 	"image"
 	"image/color"
 	"io"
+	"io/fs"
 	"math"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -238,6 +240,8 @@ func TestReadWAV(t *testing.T) {
 	for n := range good {
 		_, err := preprocess.ReadWAV(bytes.NewReader(good[:n]))
 		require.Error(t, err, "%d bytes", n)
+		_, err = preprocess.ReadWAV(io.MultiReader(bytes.NewReader(good[:n]), iotest.ErrReader(fs.ErrPermission)))
+		require.ErrorIs(t, err, fs.ErrPermission, "%d bytes", n)
 	}
 	block := told(4)
 	block[len(block)-12] = 3

@@ -172,7 +172,10 @@ func failed(err error) bool {
 // read reads a format chunk to its end.
 func (w *wave) read(r io.Reader) error {
 	b, err := io.ReadAll(io.LimitReader(r, 64))
-	if err != nil || len(b) < 16 {
+	if err != nil {
+		return err
+	}
+	if len(b) < 16 {
 		return badWAV("has a format that is cut short")
 	}
 	if _, err := io.Copy(io.Discard, r); err != nil {
