@@ -13,7 +13,7 @@ import (
 //
 //	Y = softmax(scale·Q·Kᵀ + bias)·V        per head
 //
-// The derivative computes the scores again, so that no matrix of scores lives from the way forward to the way back.
+// The derivative computes the scores again, so that no matrix of scores lives from the forward pass to the backward pass.
 
 func init() {
 	rules["Attention"] = byFormula(attentionFormula)

@@ -11,8 +11,8 @@ import (
 // The derivatives of If, Loop and Scan.
 //
 // A branch or body is cloned, its reverse is written behind it, and what the reverse does not need dies:
-// the nodes of a body are computed again on the way back, from what entered it. For loops that is
-// the carried values of each iteration, which the forward loop keeps as stacked outputs. The way back
+// the nodes of a body are computed again in the backward pass, from what entered it. For loops that is
+// the carried values of each iteration, which the forward loop keeps as stacked outputs. The backward pass
 // is a Scan over these, from the last iteration to the first:
 //
 //	forward   s0 ─▶ body ─▶ s1 ─▶ body ─▶ s2         stacked: [s0 s1]
@@ -103,7 +103,7 @@ func (g *builder) failIn(n *ssa.Node, b *builder) {
 	}
 }
 
-// iteration is one loop on the way back: a clone of its body with the values that enter it.
+// iteration is one loop in the backward pass: a clone of its body with the values that enter it.
 type iteration struct {
 	of       *ssa.Node
 	body     *ssa.Graph
@@ -111,7 +111,7 @@ type iteration struct {
 	slices   []*ssa.Value // parameters of the body that are slices of the operands sliced
 	sliced   []*ssa.Value
 	axes     []int64 // of sliced
-	back     []bool  // whether sliced is walked from its end on the way forward
+	back     []bool  // whether sliced is walked from its end in the forward pass
 	captured []*ssa.Value
 	next     []*ssa.Value // results of the body: the next carried values
 	outs     []*ssa.Value // results of the body: the stacked outputs
@@ -322,7 +322,7 @@ func (w *wayBack) scan(stacks, dy []*ssa.Value) []*ssa.Value {
 		outAxes, outDirs = append(outAxes, w.axes[k]), append(outDirs, opposite(w.back[k]))
 	}
 	if len(axes) == 0 {
-		g.refuse(n, "no value of an iteration is known on the way back", "")
+		g.refuse(n, "no value of an iteration is known in the backward pass", "")
 		return nil
 	}
 	m := g.add("Scan", append(in, n.Captured()...), len(w.results), ssa.IntAttr("num_scan_inputs", int64(len(axes))),

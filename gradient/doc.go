@@ -10,7 +10,7 @@
 // function that writes the adjoints of a node's operands with operators; [HasAdjoints] tells which
 // have one. Operators that stand for a formula, those of com.microsoft above all, are written out and
 // the formula is differentiated. If, Loop and Scan are differentiated through their bodies: the nodes of
-// a body are computed a second time on the way back, from the carried values of each iteration, which
+// a body are computed a second time in the backward pass, from the carried values of each iteration, which
 // the forward loop keeps as stacked outputs.
 //
 // The operator Gradient of package ops/training, package train and backend/gorgonia share these rules.

@@ -11,7 +11,7 @@ type formula func(g *builder, n *ssa.Node) []*ssa.Value
 
 // byFormula makes the rule of an operator that stands for a formula: the formula is written out from the
 // node's operands and differentiated. The node itself stays; what the derivative needs of the
-// formula's values is computed on the way back.
+// formula's values is computed in the backward pass.
 func byFormula(f formula) rule {
 	return func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		outer := g.made

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Dropout in training. A step needs a mask of its own, which the way back meets again; so a Dropout becomes a node whose mask is
+// Dropout in training. A step needs a mask of its own, which the backward pass meets again; so a Dropout becomes a node whose mask is
 // a function of a seed and of the number of the step, an input of every step:
 //
 //	y  = StepDropout(x, ratio, step)      dx = StepDropout(dy, ratio, step)

@@ -266,7 +266,7 @@ func TestDropoutMode(t *testing.T) {
 	assert.ErrorContains(t, err, "ratio 1.5")
 }
 
-// TestDropoutInLoop: iterations of a Loop draw masks of their own, on the way back the same ones.
+// TestDropoutInLoop: iterations of a Loop draw masks of their own, in the backward pass the same ones.
 func TestDropoutInLoop(t *testing.T) {
 	const text = `in %x: float32[3,4] in %w1: float32[4,4] const %trips: int64[] = 3 const %go: bool[] = true
 		%y = Loop(%trips, %go, %x | %w1) { body: graph "b" { in %i: int64[] in %c: bool[] in %h: float32[3,4] in %w1: float32[4,4] const %r: float32[] = 0.5

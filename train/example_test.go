@@ -154,7 +154,7 @@ func Example_loss() {
 	// Output: nine of ten numbers are at most about 9
 }
 
-// The mean over rows of -Σ y·log softmax(z), and p = softmax(z). The derivative by z is (p - y)/rows, without a way back through
+// The mean over rows of -Σ y·log softmax(z), and p = softmax(z). The derivative by z is (p - y)/rows, without a backward pass through
 // logarithm, sum and exponential.
 var errEntropy = expr.Define(expr.Operator{Domain: "example.operators", Name: "SoftmaxCrossEntropy", Inputs: 2, Outputs: 2,
 	Forward: func(x *expr.Executor) {

@@ -26,7 +26,7 @@ func TestHalfTheActivations(t *testing.T) {
 			tight, err := train.New(t.Context(), parsed(t, m.text, m.weights), o)
 			require.NoError(t, err)
 			t.Logf("%s: %d of %d bytes, budget %d", tight.Kept(), tight.Plan().ArenaBytes, free.Plan().ArenaBytes, o.Budget)
-			assert.Equal(t, name != "gru", free.Activations() > 0) // whose peak is on the way back and has none
+			assert.Equal(t, name != "gru", free.Activations() > 0) // whose peak is in the backward pass and has none
 			assert.LessOrEqual(t, tight.Plan().ArenaBytes, o.Budget)
 			tight.Poison()
 			learnAlike(t, free, tight, 5, m.in...)

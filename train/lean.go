@@ -10,7 +10,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// grouped makes groups of the elementwise nodes behind the way forward before an order is searched: the formula of a derivative then holds
+// grouped makes groups of the elementwise nodes behind the forward pass before an order is searched: the formula of a derivative then holds
 // its operands and its result, and none of the values between them, whatever the order.
 func grouped(ctx context.Context, g *ssa.Graph) error {
 	f := forwardOf(g)
@@ -121,7 +121,7 @@ func accumulate(n *ssa.Node, c *ssa.Value, beta float32) {
 	n.SetAttr(ssa.FloatAttr("beta", beta*ops.Float(n, "beta")))
 }
 
-// accumulatedInBody writes products over the sums that the body of a loop on the way back carries: a parameter that they alone read.
+// accumulatedInBody writes products over the sums that the body of a loop in the backward pass carries: a parameter that they alone read.
 func accumulatedInBody(b *ssa.Graph) {
 	for _, n := range b.Nodes {
 		if isProductPlus(n) && n.In[2].IsParam() && len(n.In[2].Uses()) == 1 && b.IsResult(n.Out[0]) && !b.IsResult(n.In[2]) {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-onnx/berth/train"
 )
 
-// TestLeanTypes: steps take the operators of the way back, of which there are kernels for float32 and half types; in float64 a product that is added to a moment
+// TestLeanTypes: steps take the operators of the backward pass, of which there are kernels for float32 and half types; in float64 a product that is added to a moment
 // stays, since its reference kernel copies that. A product of the model's own is none of them.
 func TestLeanTypes(t *testing.T) {
 	private := []string{"ConvWeights", "MaxPoolGradient", "Accumulate"}

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// A budget of bytes for a step. What the way back reads of the way forward is kept, or computed again from what is
+// A budget of bytes for a step. What the backward pass reads of the forward pass is kept, or computed again from what is
 // kept, when it is needed:
 //
 //	all kept       f1 ─ f2 ─ f3 ─ f4 ─ loss ─ b4 ─ b3 ─ b2 ─ b1        f1 … f4 live at once
@@ -21,7 +21,7 @@ import (
 //
 // Candidates are tried from the one that computes least again: nothing; results of cheap operators, those that are not products,
 // convolutions or normalizations; the batch in more and more parts (internal/batch), which compute nothing again unless they do results of cheap operators;
-// then more and more segments of the way forward, of which values that cross a boundary are
+// then more and more segments of the forward pass, of which values that cross a boundary are
 // kept, all of them or without those of cheap operators. Each candidate is ordered and laid out as any program; one of which no more bytes are live at once than the budget has is also planned as any is. The first
 // that fits is the program. Where none does, the smallest is made smaller at its peak (refine.go). Copies compute what the originals did, perhaps in
 // other groups of elementwise nodes, whose last bits may differ.
@@ -69,13 +69,13 @@ func (t *Trainer) planned(ctx context.Context, m *ssa.Module, opts []berth.Optio
 	return nil, &BudgetError{Budget: t.options.Budget, Least: p.program.Plan().ArenaBytes}
 }
 
-// candidate says which results of the way forward are kept, by position of the node.
+// candidate says which results of the forward pass are kept, by position of the node.
 type candidate struct {
 	name     string
 	parts    int // of the batch; 0: it is not cut
-	segments int // that the way forward is cut into; 0: it is not
+	segments int // that the forward pass is cut into; 0: it is not
 	keep     func(f *forwardPart, at int) bool
-	apart    map[string]bool // results, by name, of which copies for copies are others than those for the way back; nil: of none
+	apart    map[string]bool // results, by name, of which copies for copies are others than those for the backward pass; nil: of none
 }
 
 // lean changes a rewritten step so that it takes less memory.
@@ -90,12 +90,12 @@ func (c candidate) lean(ctx context.Context, g *ssa.Graph, leavesOut func(pass s
 	return grouped(ctx, g)
 }
 
-// forwardPart is the way forward of a step: the nodes that the loss, result 0, depends on.
+// forwardPart is the forward pass of a step: the nodes that the loss, result 0, depends on.
 type forwardPart struct {
 	nodes []*ssa.Node
 	at    map[*ssa.Node]int
-	last  []int   // by node: the last node of the way forward that reads a result of it
-	bytes []int64 // of the results that the way back reads, up to and with the node
+	last  []int   // by node: the last node of the forward pass that reads a result of it
+	bytes []int64 // of the results that the backward pass reads, up to and with the node
 }
 
 func forwardOf(g *ssa.Graph) *forwardPart {
@@ -178,8 +178,8 @@ func inParts(axes *batch.Axes) (list []candidate) {
 	return list
 }
 
-// crosses reports whether results of a node are read behind the segment that it is in. All of the last segment count, since the way
-// back begins there.
+// crosses reports whether results of a node are read behind the segment that it is in. All of the last segment count, since the
+// backward pass begins there.
 func (f *forwardPart) crosses(at, count int) bool {
 	segment := f.segment(at, count)
 	return segment == count-1 || f.segment(f.last[at], count) > segment
@@ -200,7 +200,7 @@ func isCheap(n *ssa.Node) bool {
 	return o != nil && (o.Facts.IsElementwise() || o.Facts.IsMovement())
 }
 
-// apply gives the readers on the way back copies of what is not kept, ahead of the first of them.
+// apply gives the readers in the backward pass copies of what is not kept, ahead of the first of them.
 func (c candidate) apply(g *ssa.Graph) {
 	f := forwardOf(g)
 	r := &recompute{graph: g, part: f, candidate: c, copies: map[copyOf]*ssa.Node{}}
@@ -214,7 +214,7 @@ func (c candidate) apply(g *ssa.Graph) {
 	}
 }
 
-// recompute makes copies of nodes of the way forward.
+// recompute makes copies of nodes of the forward pass.
 type recompute struct {
 	candidate
 	graph  *ssa.Graph

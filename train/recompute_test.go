@@ -151,7 +151,7 @@ func TestBudgetOfModels(t *testing.T) {
 	}
 }
 
-// TestActivations: what a step keeps for the way back is counted at its peak: of a perceptron's layers of one size all but the ends.
+// TestActivations: what a step keeps for the backward pass is counted at its peak: of a perceptron's layers of one size all but the ends.
 func TestActivations(t *testing.T) {
 	const layers, rows, width = 16, 256, 8
 	free, err := train.New(t.Context(), deep(t, layers, rows, width), train.Options{Loss: train.MeanSquaredError})

@@ -19,8 +19,8 @@ import (
 
 // Making the smallest plan smaller. The peak of a plan is the moment at which most bytes are live. Moves change what is live then:
 //
-//	a result of the way forward is kept   it is computed again, from what is kept
-//	a copy of one is                      copies read a copy of their own of it, the way back another one
+//	a result of the forward pass is kept   it is computed again, from what is kept
+//	a copy of one is                       copies read a copy of their own of it, the backward pass another one
 //
 // Every move is tried, as a whole plan; the one with the smallest arena is made, of equal ones that with the least bytes above a height,
 // over all points, as long as it is better than before. So one of several peaks of a height may go before the others. The number of plans is bounded, by the number of nodes and by no clock.
@@ -192,7 +192,7 @@ func (p *plan) moves() (list []candidate) {
 // refinedSuffix ends the names of candidates that were changed at peaks.
 const refinedSuffix = ", less at the peak"
 
-// forwardNames are names of what the way forward computes, and whether its nodes can be repeated.
+// forwardNames are names of what the forward pass computes, and whether its nodes can be repeated.
 type forwardNames map[string]bool
 
 func (f *forwardPart) names() forwardNames {
@@ -226,7 +226,7 @@ func (f *forwardPart) makes(at int, name string) bool {
 
 // peak is what is live when most bytes are.
 type peak struct {
-	kept  int64    // bytes of what the way forward computed and the way back reads
+	kept  int64    // bytes of what the forward pass computed and the backward pass reads
 	live  []string // those values that can be computed again, and copies of others, in the order of the timeline
 	above int64    // bytes above the height given, over all points
 }
@@ -261,7 +261,7 @@ func (f forwardNames) has(name string) bool {
 	return ok
 }
 
-// endsForward reports whether the last node for which a variable is live is one of the way forward.
+// endsForward reports whether the last node for which a variable is live is one of the forward pass.
 func endsForward(t *liveness.Timeline, v int, forward forwardNames) bool {
 	live := t.Live[v]
 	last := t.Steps[min(live[len(live)-1].Hi, len(t.Steps))-1]

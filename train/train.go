@@ -35,8 +35,8 @@ type Options struct {
 	// batch, in the memory of one. 0 and 1: every step changes them.
 	Accumulate int
 	ClipNorm   float64 // the derivatives of all weights together are shortened to this length; 0: as they are
-	// Budget is how many bytes of arena a step may take; what is not kept from the way forward is computed again on the way
-	// back, with the same numbers but for last bits. 0: no bound. What no choice fits is a [*BudgetError].
+	// Budget is how many bytes of arena a step may take; what is not kept from the forward pass is computed again in the
+	// backward pass, with the same numbers but for last bits. 0: no bound. What no choice fits is a [*BudgetError].
 	Budget int64
 	// Seed sets the masks of dropouts, which differ from step to step. Equal seeds give equal steps on any number of threads.
 	Seed int64
@@ -276,8 +276,8 @@ func (t *Trainer) Plan() berth.PlanInfo {
 	return t.program.Plan()
 }
 
-// Activations are the bytes that a budget can act on: of all that is live at the peak of the plan, those of values that the way forward computed
-// and the way back reads later. The rest of the arena is derivatives, workspace and what is computed there.
+// Activations are the bytes that a budget can act on: of all that is live at the peak of the plan, those of values that the forward pass computed
+// and the backward pass reads later. The rest of the arena is derivatives, workspace and what is computed there.
 func (t *Trainer) Activations() int64 {
 	if t == nil {
 		return 0
@@ -285,7 +285,7 @@ func (t *Trainer) Activations() int64 {
 	return t.activations
 }
 
-// Kept says what is kept from the way forward to the way back where there is a budget: "all", "all but results of cheap operators",
+// Kept says what is kept from the forward pass to the backward pass where there is a budget: "all", "all but results of cheap operators",
 // or values between a number of segments; "less at the peak" where that did not do.
 func (t *Trainer) Kept() string {
 	if t == nil || t.options.Budget <= 0 {

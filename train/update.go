@@ -12,7 +12,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// What a step adds to the way forward: the loss, derivatives by the weights, and what these change.
+// What a step adds to the forward pass: the loss, derivatives by the weights, and what these change.
 
 // complete adds loss, derivatives and update. The results are the loss, then what states become.
 func (t *Trainer) complete(ctx context.Context, g *ssa.Graph) error {

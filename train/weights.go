@@ -14,7 +14,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// What of a model's constants a step learns or keeps as statistics, and the way forward that reads them.
+// What of a model's constants a step learns or keeps as statistics, and the forward pass that reads them.
 
 // forward is the model's graph with the weights as parameters, batch normalization in training form, and shapes bound.
 func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {

@@ -57,8 +57,8 @@ const compareLong = "Compare plans the model with every planner (or the one give
 	"joined in kernels, workspaces included. Both verifiers judge that; with --run and cuda-sim the interpreter of PTX does too.\n" +
 	"A bare instance counts bytes as given; its columns are id, lower, upper, size and, if need be,\n" +
 	"alignment and gaps.\n" +
-	"--train compares a step of training with a loss, within budgets of memory: what of the way forward is not kept\n" +
-	"is computed again on the way back.\n" +
+	"--train compares a step of training with a loss, within budgets of memory: what of the forward pass is not kept\n" +
+	"is computed again in the backward pass.\n" +
 	"A planner that exceeds its time (--budget) gives its best plan until then, marked as cut."
 
 func (a *app) compareCmd() *cobra.Command {
@@ -409,7 +409,7 @@ type trainRow struct {
 	Activations int64  `json:"activation_bytes"` // in it, as [train.Trainer.Activations] counts them
 	LowerBound  int64  `json:"lower_bound_bytes"`
 	Proven      bool   `json:"proven"`
-	Kept        string `json:"kept"` // from the way forward to the way back
+	Kept        string `json:"kept"` // from the forward pass to the backward pass
 	Error       string `json:"error"`
 }
 

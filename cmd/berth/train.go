@@ -52,7 +52,7 @@ func (a *app) trainCmd() *cobra.Command {
 			"The .npz file has an array for each input, and one called \"target\" for losses with a target; the first dimension\n"+
 			"of each counts examples. Steps take --batch of them, in an order drawn by --seed anew for every pass over the\n"+
 			"data, as masks of dropouts are for every step; what is left of a pass is not used. Forward and backward\n"+
-			"pass and the update are one program in one arena; --budget bounds its bytes: what is not kept from the way forward is computed again.",
+			"pass and the update are one program in one arena; --budget bounds its bytes: what is not kept from the forward pass is computed again.",
 		"  berth train model.onnx --data digits.npz --loss cross-entropy --optimizer adam --rate 0.001 --epochs 5 -o trained.onnx\n"+
 			"  berth train model.onnx --data digits.npz --learn head.weight --learn head.bias --curve losses.html -o trained.onnx",
 		func(c *cobra.Command, model string) error {
@@ -227,7 +227,7 @@ func (a *app) trained(ctx context.Context, t *train.Trainer, f trainFlags, res t
 		tab.AppendRow(row)
 	}
 	if res.Kept != "" {
-		tab.AppendRow([]any{"kept for the way back", res.Kept})
+		tab.AppendRow([]any{"kept for the backward pass", res.Kept})
 	}
 	tab.Render()
 	return nil

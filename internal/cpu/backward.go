@@ -10,7 +10,7 @@ import (
 
 // Kernels of package backward, which only programs that train link.
 
-// LinkTraining adds the kernels of the way back of training steps to the table, for float32 and half types ([ndarray.DType.InFloat32]). It is called
+// LinkTraining adds the kernels of the backward pass of training steps to the table, for float32 and half types ([ndarray.DType.InFloat32]). It is called
 // while a program starts.
 func LinkTraining() {
 	for op, prepare := range map[string]func(p *prep) (ops.Kernel, error){"ConvWeights": prepareConvWeights, "MaxPoolGradient": prepareMaxPoolGradient, "Accumulate": prepareGemm} {

@@ -12,9 +12,9 @@ import (
 // States that a run overwrites. A state whose next value is made by the last node that reads the state, element by element, needs
 // one place instead of two: the node writes over what it reads.
 //
-//	w ──┬─ MatMul ── … ── slope ─┐
-//	    ├─ MatMul (way back)     ▼
-//	    └──────────────────── w - r·slope ──▶ the place of w
+//	w ──┬─ MatMul ── … ── slope ────┐
+//	    ├─ MatMul (backward pass)   ▼
+//	    └────────────────────── w - r·slope ──▶ the place of w
 //
 // Nodes that make next values are moved behind the last reader for this. The layout has no block for such a result (it lies outside of
 // the arena, as placed results do), and the verifier gives a state and its next value the same bytes, behind the arena, so that a

@@ -22,7 +22,7 @@ func backwardCase(op string, x arg, filters int, kernel, strides, dilations, pad
 		attrs: append(more, lists("kernel_shape", kernel, "strides", strides, "dilations", dilations, "pads", pads)...)}
 }
 
-// TestBackward: kernels of the way back of training steps, blocks of a part of a line, of one and of several lines, parts of channels and of filters, windows
+// TestBackward: kernels of the backward pass of training steps, blocks of a part of a line, of one and of several lines, parts of channels and of filters, windows
 // in the padding, in place and not.
 func TestBackward(t *testing.T) {
 	one, none := []int{1, 1}, []int{0, 0, 0, 0}

@@ -1,4 +1,4 @@
-// Package backward holds operators of the way back of training steps, where nodes of ordinary operators would hold several tensors as
+// Package backward holds operators of the backward pass of training steps, where nodes of ordinary operators would hold several tensors as
 // large as an image. They have no derivatives themselves.
 package backward
 
