@@ -154,6 +154,7 @@ func (a *app) described(ctx context.Context, model string, m *berth.Model, opts 
 	return res, err
 }
 
+// lacksMemory reports an error of the limit --max-memory.
 func lacksMemory(err error) bool {
 	full := (*ops.MemoryError)(nil)
 	return errors.As(err, &full)

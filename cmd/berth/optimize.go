@@ -438,12 +438,6 @@ func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags) (
 	return meta, nil
 }
 
-// outOfMemory reports an error of the limit --max-memory.
-func outOfMemory(err error) bool {
-	var memory *ops.MemoryError
-	return errors.As(err, &memory)
-}
-
 // verdict turns a difference, and a model that could not be run, into exit code 3 before anything is written.
 func (a *app) verdict(res *optimizeJSON, f optimizeFlags) error {
 	reason := fmt.Errorf("%s: the optimized model's outputs differ (largest difference %.3g); nothing was written", res.Model, res.MaxDiff)
@@ -453,7 +447,7 @@ func (a *app) verdict(res *optimizeJSON, f optimizeFlags) error {
 	switch {
 	case f.noVerify || res.Verified:
 		return nil
-	case outOfMemory(res.failure): // no difference: with more memory it may be verified
+	case lacksMemory(res.failure): // no difference: with more memory it may be verified
 		return fmt.Errorf("%s: the result was not verified: %w; nothing was written", res.Model, res.failure)
 	case res.failure != nil:
 		reason = fmt.Errorf("%s: the optimized model fails: %w; nothing was written", res.Model, res.failure)
