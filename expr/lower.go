@@ -116,7 +116,7 @@ func (l *lowering) through(x *ssa.Value, shape []int, v *view) (*ssa.Value, erro
 	if v == nil {
 		return x, nil
 	}
-	return l.views(l.g, x, v, rowMajor(shape), 0)
+	return l.views(l.g, x, v, ops.Strides(shape), 0)
 }
 
 // memory is a tensor through a view.
@@ -247,6 +247,6 @@ func (l *lowering) shaped(n *node, shape []int) (*ssa.Value, error) {
 		s.add("Expand", nil, target)
 		return s.x, s.err
 	}
-	w := window.View(l.g, x, &window.Window{Shape: shape, Strides: v.window(rowMajor(have), 0).Strides})
+	w := window.View(l.g, x, &window.Window{Shape: shape, Strides: v.window(ops.Strides(have), 0).Strides})
 	return w, ops.Infer(w.Def)
 }

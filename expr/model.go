@@ -231,7 +231,7 @@ func (p *Ports) Drop(name string) {
 func (l *lowering) contents(n *node) (*ndarray.Array, error) {
 	w := n.place.window
 	if w == nil {
-		w = &window.Window{Shape: n.shape, Strides: rowMajor(n.shape)}
+		w = &window.Window{Shape: n.shape, Strides: ops.Strides(n.shape)}
 	}
 	return w.Gather(l.ctx, &n.place.array)
 }

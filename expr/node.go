@@ -64,18 +64,7 @@ func (p *place) strides(shape []int) (strides []int, first int) {
 	if p.window != nil {
 		return p.window.Strides, p.window.First
 	}
-	return rowMajor(shape), 0
-}
-
-// rowMajor are the strides of a contiguous array.
-func rowMajor(shape []int) []int {
-	out := make([]int, len(shape))
-	step := 1
-	for d := len(shape) - 1; d >= 0; d-- {
-		out[d] = step
-		step *= shape[d]
-	}
-	return out
+	return ops.Strides(shape), 0
 }
 
 // failed is a node that reports an error.

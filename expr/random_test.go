@@ -59,7 +59,7 @@ func readMemory(n *node) *ndarray.Array {
 
 // readView copies what a view shows of an array.
 func readView(a *ndarray.Array, v *view) *ndarray.Array {
-	strides := rowMajor(a.Shape)
+	strides := ops.Strides(a.Shape)
 	return readStrided(a, v.shape, func(idx []int) int {
 		at := 0
 		for d, i := range v.start {
@@ -207,7 +207,7 @@ func (d *drawer) tensor(dt ndarray.DType, shape []int, writable bool) *node {
 		first := d.IntN(min(memoryElems-elems, 40) + 1)
 		base, size := d.base(dt), dt.Size()
 		p := &place{array: ndarray.Array{DType: dt, Shape: []int{elems}, Data: base.Data[first*size : (first+elems)*size]}, window: w}
-		if w.First = low; slices.Equal(w.Strides, rowMajor(shape)) {
+		if w.First = low; slices.Equal(w.Strides, ops.Strides(shape)) {
 			p.window, p.array.Shape = nil, shape
 		}
 		return &node{kind: leaf, dt: dt, shape: shape, place: p}

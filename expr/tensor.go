@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // Tensor is an LValue: elements in memory, or a window of another tensor's. Windows share the memory of
@@ -82,7 +83,7 @@ func (t *Tensor[T]) window(v *view, err error) *Tensor[T] {
 	}
 	data := t.data[w.First-low:][:elems:elems]
 	w.First = low
-	if count, err := ndarray.NumElems(w.Shape); slices.Equal(w.Strides, rowMajor(w.Shape)) || err == nil && count == 1 { // repeated beyond all sizes there is no count
+	if count, err := ndarray.NumElems(w.Shape); slices.Equal(w.Strides, ops.Strides(w.Shape)) || err == nil && count == 1 { // repeated beyond all sizes there is no count
 		w = nil
 	}
 	return tensor(data, v.shape, w)

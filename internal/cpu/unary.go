@@ -41,9 +41,9 @@ var unaryOps = []entry{
 	{op: "Sigmoid", prepare: plain(simd.Sigmoid, sigmoid64)},
 	{op: "Erf", prepare: plain(simd.Erf, math.Erf)},
 	{op: "HardSwish", prepare: plain(simd.HardSwish, func(x float64) float64 { return x * simd.ClampNaN(x/6+0.5, 0, 1) })},
-	{op: "Softplus", prepare: plain(simd.Softplus, softplus64)},
+	{op: "Softplus", prepare: plain(simd.Softplus, kit.Softplus)},
 	{op: "Softsign", prepare: plain(simd.Softsign, func(x float64) float64 { return x / (1 + math.Abs(x)) })},
-	{op: "Mish", prepare: plain(simd.Mish, func(x float64) float64 { return x * math.Tanh(softplus64(x)) })},
+	{op: "Mish", prepare: plain(simd.Mish, func(x float64) float64 { return x * math.Tanh(kit.Softplus(x)) })},
 	{op: "Sin", prepare: plain(noUnary, math.Sin)},
 	{op: "Cos", prepare: plain(noUnary, math.Cos)},
 	{op: "Tan", prepare: plain(noUnary, math.Tan)},
@@ -64,7 +64,7 @@ var unaryOps = []entry{
 	{op: "ThresholdedRelu", prepare: withParams(noUnary, thresholdedRelu64, "alpha", "")},
 	{op: "Shrink", prepare: withParams(noUnary, kit.Shrunk, "lambd", "bias")},
 	{op: "Gelu", prepare: prepareGelu},
-	{domain: microsoft, op: "Gelu", prepare: plain(simd.Gelu, gelu64)},
+	{domain: microsoft, op: "Gelu", prepare: plain(simd.Gelu, kit.Gelu)},
 	{domain: microsoft, op: "QuickGelu", prepare: withParams(simd.Silu, swish64, "alpha", "")},
 	{op: "Clip", prepare: prepareClip},
 	{op: "Not", prepare: prepareNot},
@@ -96,9 +96,9 @@ func withParams(op simd.UnaryOp, f func(x, p0, p1 float64) float64, a0, a1 strin
 func prepareGelu(p *prep) (ops.Kernel, error) {
 	switch ops.Str(p.node, "approximate") {
 	case "none":
-		return plain(simd.Gelu, gelu64)(p)
+		return plain(simd.Gelu, kit.Gelu)(p)
 	case "tanh":
-		return plain(simd.GeluTanh, geluTanh64)(p)
+		return plain(simd.GeluTanh, kit.GeluTanh)(p)
 	}
 	return nil, nil
 }
@@ -146,14 +146,6 @@ func sign64(x float64) float64 {
 		return x
 	}
 	return float64(cmp.Compare(x, 0))
-}
-
-func softplus64(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
-
-func gelu64(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }
-
-func geluTanh64(x float64) float64 {
-	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 }
 
 func leakyRelu64(x, alpha, _ float64) float64 {

@@ -142,7 +142,7 @@ func upgradeDropoutTest(u *ops.Upgrader, n *ssa.Node) error {
 	training := ops.Int(n, "is_test") == 0
 	n.DropAttr("is_test")
 	if training {
-		setOperand(n, 2, u.Const("training_mode", ssa.ScalarConst(true)))
+		u.SetOperand(n, 2, u.Const("training_mode", ssa.ScalarConst(true)))
 	}
 	return upgradeDropoutRatio(u, n)
 }
@@ -167,16 +167,8 @@ func upgradeDropoutMask(u *ops.Upgrader, n *ssa.Node) error {
 // upgradeDropoutRatio moves the ratio from the attribute to operand 1.
 func upgradeDropoutRatio(u *ops.Upgrader, n *ssa.Node) error {
 	if n.Has("ratio") {
-		setOperand(n, 1, u.Const("ratio", ssa.ScalarConst(ops.Float(n, "ratio"))))
+		u.SetOperand(n, 1, u.Const("ratio", ssa.ScalarConst(ops.Float(n, "ratio"))))
 		n.DropAttr("ratio")
 	}
 	return nil
-}
-
-// setOperand sets operand i, those before it absent unless the node has them.
-func setOperand(n *ssa.Node, i int, v *ssa.Value) {
-	for len(n.In) <= i {
-		n.AddInput(nil)
-	}
-	n.SetInput(i, v)
 }
