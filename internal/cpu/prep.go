@@ -179,5 +179,5 @@ func sizeOf(dims []int) int { return ndarray.Product(dims) }
 // around returns the product of the dimensions before an axis, its own dimension, and
 // the product of those behind it.
 func around(shape []int, axis int) (outer, dim, inner int) {
-	return sizeOf(shape[:axis]), shape[axis], sizeOf(shape[axis+1:])
+	return kit.SplitDims(shape, axis)
 }

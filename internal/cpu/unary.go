@@ -38,7 +38,7 @@ var unaryOps = []entry{
 	{op: "Exp", prepare: plain(simd.Exp, math.Exp)},
 	{op: "Log", prepare: plain(simd.Log, math.Log)},
 	{op: "Tanh", prepare: plain(simd.Tanh, math.Tanh)},
-	{op: "Sigmoid", prepare: plain(simd.Sigmoid, sigmoid64)},
+	{op: "Sigmoid", prepare: plain(simd.Sigmoid, kit.Sigmoid)},
 	{op: "Erf", prepare: plain(simd.Erf, math.Erf)},
 	{op: "HardSwish", prepare: plain(simd.HardSwish, func(x float64) float64 { return x * simd.ClampNaN(x/6+0.5, 0, 1) })},
 	{op: "Softplus", prepare: plain(simd.Softplus, kit.Softplus)},
@@ -132,8 +132,6 @@ func unaryScalar[T float32 | float64](p *prep, u unary) ops.Kernel {
 	})
 }
 
-func sigmoid64(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-
 func relu64(x float64) float64 {
 	if x < 0 {
 		return 0
@@ -164,7 +162,7 @@ func elu64(x, alpha, _ float64) float64 {
 	return x
 }
 
-func swish64(x, alpha, _ float64) float64 { return x * sigmoid64(alpha*x) }
+func swish64(x, alpha, _ float64) float64 { return x * kit.Sigmoid(alpha*x) }
 
 func celu64(x, alpha, _ float64) float64 {
 	return math.Max(0, x) + math.Min(0, alpha*math.Expm1(x/alpha))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -30,12 +31,12 @@ var functions = map[Op]func(float64) float64{
 	"Exp":        math.Exp,
 	"Log":        math.Log,
 	"Tanh":       math.Tanh,
-	"Sigmoid":    sigmoid,
+	"Sigmoid":    kit.Sigmoid,
 	"Erf":        math.Erf,
 	"HardSwish":  func(x float64) float64 { return x * clamp(x/6+0.5, 0, 1) },
-	"Softplus":   softplus,
+	"Softplus":   kit.Softplus,
 	"Softsign":   func(x float64) float64 { return x / (1 + math.Abs(x)) },
-	"Mish":       func(x float64) float64 { return x * math.Tanh(softplus(x)) },
+	"Mish":       func(x float64) float64 { return x * math.Tanh(kit.Softplus(x)) },
 	"Sin":        math.Sin, "Cos": math.Cos, "Tan": math.Tan,
 	"Asin": math.Asin, "Acos": math.Acos, "Atan": math.Atan,
 	"Sinh": math.Sinh, "Cosh": math.Cosh,
@@ -54,7 +55,7 @@ func parametric(o Op, x float64, p []float64) float64 {
 	case "Elu":
 		return choose(x < 0, p[0]*math.Expm1(x), x)
 	case "Swish":
-		return x * sigmoid(p[0]*x)
+		return x * kit.Sigmoid(p[0]*x)
 	case "Celu":
 		return max(0, x) + min(0, p[0]*math.Expm1(x/p[0]))
 	case "Selu":
@@ -80,10 +81,6 @@ func sign(x float64) float64 {
 	}
 	return math.Copysign(1, x)
 }
-
-func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-
-func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
 func clamp(x, lo, hi float64) float64 { return choose(x < lo, lo, choose(x > hi, hi, x)) }
 

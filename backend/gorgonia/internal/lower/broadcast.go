@@ -5,6 +5,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -66,9 +67,9 @@ func (b *builder) aligned(v *ssa.Value, shape []int) *ssa.Value {
 	switch {
 	case slices.Equal(b.shape(v), shape):
 		return v
-	case product(b.shape(v)) == product(shape):
+	case ndarray.Product(b.shape(v)) == ndarray.Product(shape):
 		return b.reshape(v, shape...)
-	case product(b.shape(v)) == 1:
+	case ndarray.Product(b.shape(v)) == 1:
 		return b.reshape(v)
 	}
 	return v

@@ -205,12 +205,3 @@ func upTo(from, end int) []int {
 	}
 	return out
 }
-
-// product is the number of elements of a shape.
-func product(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}

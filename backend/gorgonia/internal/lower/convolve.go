@@ -102,7 +102,7 @@ func (b *builder) convolution(x, y *ssa.Value, ta, tb bool) *ssa.Value {
 		return b.reshape(v, b.shape(x)[0], b.shape(w)[0])
 	}
 	if p, ok := b.patches[stripped(y)]; ok && ta && !tb && b.shape(y)[1] == p.row() {
-		if product(p.grid[:]) == 0 { // no place of the image holds the kernel, so that the sum is empty
+		if ndarray.Product(p.grid[:]) == 0 { // no place of the image holds the kernel, so that the sum is empty
 			return b.zeros(x.Type.DType, b.shape(x)[1], p.row())
 		}
 		d := b.channelsFirst(x, p)

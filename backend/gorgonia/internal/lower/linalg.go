@@ -6,6 +6,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -33,15 +34,15 @@ func product2(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 		}
 		return b.matMul(x, y, ta, tb)
 	case matVecMul:
-		y = b.reshape(y, product(b.shape(y)))
+		y = b.reshape(y, ndarray.Product(b.shape(y)))
 		if ta {
 			return b.op("MatMul", y, x)
 		}
 		return b.op("MatMul", x, y)
 	case vecDot:
-		return b.op("MatMul", b.reshape(x, product(b.shape(x))), b.reshape(y, product(b.shape(y))))
+		return b.op("MatMul", b.reshape(x, ndarray.Product(b.shape(x))), b.reshape(y, ndarray.Product(b.shape(y))))
 	case outerProd:
-		return b.op("Mul", b.reshape(x, product(b.shape(x)), 1), b.reshape(y, 1, product(b.shape(y))))
+		return b.op("Mul", b.reshape(x, ndarray.Product(b.shape(x)), 1), b.reshape(y, 1, ndarray.Product(b.shape(y))))
 	case batchedMatMul:
 		return b.matMul(x, y, ta, tb)
 	}
@@ -93,8 +94,8 @@ func tensordot(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	for _, a := range aAxes {
 		k *= b.shape(in[0])[a]
 	}
-	x := b.reshape(b.transpose(in[0], append(aFree, aAxes...)...), product(b.shape(in[0]))/k, k)
-	y := b.reshape(b.transpose(in[1], append(slices.Clone(bAxes), bFree...)...), k, product(b.shape(in[1]))/k)
+	x := b.reshape(b.transpose(in[0], append(aFree, aAxes...)...), ndarray.Product(b.shape(in[0]))/k, k)
+	y := b.reshape(b.transpose(in[1], append(slices.Clone(bAxes), bFree...)...), k, ndarray.Product(b.shape(in[1]))/k)
 	return b.op("MatMul", x, y)
 }
 

@@ -7,6 +7,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -116,7 +117,7 @@ func sliceIncr(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 //
 //	[a b] ─▶ [a 0 0, b 0 0] ─▶ [a 0, 0 b] (0 0)
 func diagonal(b *builder, _ *gorgonia.Node, in []*ssa.Value) *ssa.Value {
-	n := product(b.shape(in[0]))
+	n := ndarray.Product(b.shape(in[0]))
 	d := b.op("Pad", b.reshape(in[0], n, 1), b.ints(0, 0, 0, n))
 	return b.reshape(b.slice(b.reshape(d, n*(n+1)), window{0, 0, n * n, 1}), n, n)
 }
@@ -143,14 +144,14 @@ func at(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 
 func byIndices(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	axis := get[int](b, n, "axis")
-	return b.with("Gather", []*ssa.Value{in[0], b.reshape(in[1], product(b.shape(in[1])))}, ssa.IntAttr("axis", int64(axis)))
+	return b.with("Gather", []*ssa.Value{in[0], b.reshape(in[1], ndarray.Product(b.shape(in[1])))}, ssa.IntAttr("axis", int64(axis)))
 }
 
 // byIndicesDiff takes x, the adjoint d of what was selected, and the indices: zeros like x,
 // to which each slice of d is added where it was taken from.
 func byIndicesDiff(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	x, d, axis := in[0], in[1], get[int](b, n, "axis")
-	indices := b.reshape(in[2], product(b.shape(in[2])), 1)
+	indices := b.reshape(in[2], ndarray.Product(b.shape(in[2])), 1)
 	perm := upTo(0, b.rank(x))
 	perm[0], perm[axis] = perm[axis], perm[0]
 	shape := slices.Clone(b.shape(x))

@@ -4,6 +4,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -68,7 +69,7 @@ func (b *builder) follow(op *gorgonia.BatchNormOp, x, mean, variance *ssa.Value)
 	if err != nil {
 		b.fail(err)
 	}
-	count := product(b.shape(x)) / b.shape(x)[1]
+	count := ndarray.Product(b.shape(x)) / b.shape(x)[1]
 	m, v := op.Stats()
 	next := func(of tensor.Tensor, now *ssa.Value, factor float64) {
 		d := of.(*tensor.Dense)
@@ -107,7 +108,7 @@ func (b *builder) grouped(n *gorgonia.Node, x *ssa.Value) *ssa.Node {
 	if b.err != nil {
 		return b.node("Identity", []*ssa.Value{x}, 1)
 	}
-	rest := product(s) / max(s[0]*groups, 1)
+	rest := ndarray.Product(s) / max(s[0]*groups, 1)
 	one := b.number(x, 1)
 	one = b.op("Expand", one, b.ints(rest))
 	return b.node("LayerNormalization", []*ssa.Value{b.reshape(x, s[0], groups, rest), one}, 1,
