@@ -251,6 +251,24 @@ func TestRunTop(t *testing.T) {
 	assert.Contains(t, ok(t, "run", passing(t, "float32[4,5,6]"), "--top", "1"), "the first 10 of 20 rows")
 }
 
+// TestLargest: elements are ordered as they are, also those that float32 would make equal; NaN and infinities are left out.
+func TestLargest(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		a    *ndarray.Array
+		want []rankJSON
+	}{
+		{"int64", ndarray.Of([]int64{16777216, 16777217}, 2), []rankJSON{{1, 16777217}, {0, 16777216}}},
+		{"float64", ndarray.Of([]float64{1, 1 + 1e-12, 1}, 3), []rankJSON{{1, 1 + 1e-12}, {0, 1}}},
+		{"not finite", ndarray.Of([]float32{float32(math.NaN()), 1, float32(math.Inf(1)), 2}, 4), []rankJSON{{3, 2}}},
+		{"fewer", ndarray.Of([]float32{3}, 1), []rankJSON{{0, 3}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, []topJSON{{0, c.want}}, largest(c.a, 2))
+		})
+	}
+}
+
 // TestRunSound reads a WAVE file of two samples.
 func TestRunSound(t *testing.T) {
 	file := writeTemp(t, t.TempDir(), "x.wav", []byte("RIFF\x28\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data\x04\x00\x00\x00\x00\x40\x00\xc0"))

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/preprocess"
 )
 
 // mostRows is for how many rows of an output the largest elements are shown.
@@ -25,15 +27,16 @@ func largest(a *ndarray.Array, k int) (out []topJSON) {
 		return nil
 	}
 	n := a.Shape[a.Rank()-1]
-	row := make([]float32, n)
+	row := make([]rankJSON, n)
 	for r := range min(a.Len()/n, mostRows) {
 		for i := range row {
-			row[i] = float32(a.Float(r*n + i))
+			row[i] = rankJSON{i, a.Float(r*n + i)}
 		}
+		slices.SortStableFunc(row, func(x, y rankJSON) int { return cmp.Compare(y.Value, x.Value) }) // NaN comes last
 		top := topJSON{Row: r, Largest: []rankJSON{}}
-		for _, e := range preprocess.TopK(row, k) {
-			if v := float64(e.Value); v-v == 0 { // JSON has no infinities
-				top.Largest = append(top.Largest, rankJSON{e.Index, v})
+		for _, e := range row[:min(k, n)] {
+			if e.Value-e.Value == 0 { // JSON has no infinities
+				top.Largest = append(top.Largest, e)
 			}
 		}
 		out = append(out, top)
