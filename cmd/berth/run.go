@@ -185,7 +185,7 @@ func (a *app) printRun(model string, outs []outputJSON, top bool) error {
 	}
 	t := newTable(a.out, "output", "type", "min", "max", "mean", "NaN", "Inf", "first values")
 	for _, o := range outs {
-		t.AppendRow([]any{o.Name, o.Type + dimsText(o.Shape), short(o.Min), short(o.Max), short(o.Mean), o.NaN, o.Inf, firstText(o)})
+		t.AppendRow([]any{o.Name, o.Type + dimsText(o.Shape), o.short(o.Min), o.short(o.Max), short(o.Mean), o.NaN, o.Inf, firstText(o)})
 	}
 	t.Render()
 	if top {
@@ -199,13 +199,21 @@ func dimsText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape),
 
 func short(v number) string { return fmt.Sprintf("%.5g", float64(v)) }
 
+// short prints an element: integers, which may be numbers of tokens or classes, in full.
+func (o outputJSON) short(v number) string {
+	if v == number(math.Trunc(float64(v))) && (strings.HasPrefix(o.Type, "int") || strings.HasPrefix(o.Type, "uint")) {
+		return strconv.FormatFloat(float64(v), 'f', -1, 64)
+	}
+	return short(v)
+}
+
 func firstText(o outputJSON) string {
 	if o.Text != "" {
 		return o.Text
 	}
 	var parts []string
 	for _, v := range o.First {
-		parts = append(parts, short(v))
+		parts = append(parts, o.short(v))
 	}
 	return strings.Join(parts, " ")
 }

@@ -251,6 +251,14 @@ func TestRunTop(t *testing.T) {
 	assert.Contains(t, ok(t, "run", passing(t, "float32[4,5,6]"), "--top", "1"), "the first 10 of 20 rows")
 }
 
+// TestRunIntegers: integers are printed in full.
+func TestRunIntegers(t *testing.T) {
+	file := writeTemp(t, t.TempDir(), "x.npy", npyBytes(t, ndarray.Of([]int64{128256, -1234567}, 2)))
+	text := ok(t, "run", passing(t, "int64[2]"), "--input", "x0="+file, "--top", "1")
+	assert.Regexp(t, `int64\[2\] +-1234567 +128256 +-5.5316e\+05 +0 +0 +128256 -1234567 `, text)
+	assert.Regexp(t, ` 0 +1 +0 +128256 `, text)
+}
+
 // TestLargest: elements are ordered as they are, also those that float32 would make equal; NaN and infinities are left out.
 func TestLargest(t *testing.T) {
 	for _, c := range []struct {

@@ -50,7 +50,7 @@ func (a *app) printTop(outs []outputJSON) {
 	for _, o := range outs {
 		for _, row := range o.Top {
 			for i, e := range row.Largest {
-				t.AppendRow([]any{o.Name, row.Row, i + 1, e.Index, short(number(e.Value))})
+				t.AppendRow([]any{o.Name, row.Row, i + 1, e.Index, o.short(number(e.Value))})
 			}
 		}
 	}
