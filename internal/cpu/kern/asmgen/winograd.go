@@ -12,7 +12,8 @@ import "github.com/mmcloughlin/avo/operand"
 // a twelfth more; with these every constant is exact in binary, too. Rows of a pair ±p share their
 // even and odd parts.
 //
-// A transform runs along the columns into tmp, then along the rows.
+// A transform runs along the columns, then along the rows. What is between them stays in registers where they suffice,
+// else it is in tmp.
 
 const (
 	winoA, winoB = 11.0 / 16, 25.0 / 16
@@ -200,26 +201,68 @@ func (g *gen) winoIn(name string, n int, line func(d []vec) []vec) {
 	rs, ds := g.arg("rowStride"), g.arg("dstStride")
 	src3 := g.third(src, rs)
 	vb := g.bytes()
+	between := g.between(tmp, n, n)
 	for j := range n {
 		d := make([]vec, n)
 		for i := range d {
 			d[i] = g.ld(sixth(src, src3, rs, i, j*vb))
 		}
-		for i, u := range line(d) {
-			g.st(u, at(tmp, (i*n+j)*vb))
-		}
+		between.setColumn(j, line(d))
 	}
 	for i := range n {
-		d := make([]vec, n)
-		for j := range d {
-			d[j] = g.ld(at(tmp, (i*n+j)*vb))
-		}
-		for _, u := range line(d) {
+		for _, u := range line(between.row(i)) {
 			g.st(u, at(dst, 0))
 			g.ADDQ(ds, dst)
 		}
 	}
 	g.ret()
+}
+
+// winoBetween is what a transform along the columns leaves for that along the rows.
+type winoBetween struct {
+	*gen
+	tmp   gp
+	n     int
+	lines [][]vec // nil where it lies in tmp
+}
+
+// between is for so many rows of n elements. A line takes twice n registers besides.
+func (g *gen) between(tmp gp, rows, n int) *winoBetween {
+	b := &winoBetween{gen: g, tmp: tmp, n: n}
+	registers := 16
+	if g.isa.zmm {
+		registers = 32
+	}
+	if rows*n+2*n <= registers {
+		b.lines = make([][]vec, rows)
+		for i := range b.lines {
+			b.lines[i] = make([]vec, n)
+		}
+	}
+	return b
+}
+
+// setColumn keeps column j.
+func (b *winoBetween) setColumn(j int, column []vec) {
+	for i, u := range column {
+		if b.lines != nil {
+			b.lines[i][j] = u
+			continue
+		}
+		b.st(u, at(b.tmp, (i*b.n+j)*b.bytes()))
+	}
+}
+
+// row returns row i.
+func (b *winoBetween) row(i int) []vec {
+	if b.lines != nil {
+		return b.lines[i]
+	}
+	d := make([]vec, b.n)
+	for j := range d {
+		d[j] = b.ld(at(b.tmp, (i*b.n+j)*b.bytes()))
+	}
+	return d
 }
 
 // winoOut emits an output transform of n×n elements to m×m pixels.
@@ -230,15 +273,13 @@ func (g *gen) winoOut(name string, n, m int, line func(d []vec) []vec) {
 	line6 := g.GP64() // from one row of elements to the next
 	g.IMUL3Q(operand.U8(uint8(n)), ss, line6)
 	src3 := g.third(src, line6)
-	vb := g.bytes()
+	between := g.between(tmp, m, n)
 	for j := range n {
 		d := make([]vec, n)
 		for i := range d {
 			d[i] = g.ld(sixth(src, src3, line6, i, 0))
 		}
-		for i, y := range line(d) {
-			g.st(y, at(tmp, (i*n+j)*vb))
-		}
+		between.setColumn(j, line(d))
 		g.ADDQ(ss, src)
 		g.ADDQ(ss, src3)
 	}
@@ -247,23 +288,19 @@ func (g *gen) winoOut(name string, n, m int, line func(d []vec) []vec) {
 	lo, hi := g.argVec("lo"), g.argVec("hi")
 	g.TESTQ(res, res)
 	g.JZ(operand.LabelRef("plain"))
-	g.winoRows(dst, tmp, rs, bias, res, n, m, line, lo, hi)
+	g.winoRows(dst, between, rs, bias, res, m, line, lo, hi)
 	g.ret()
 	g.Label("plain")
-	g.winoRows(dst, tmp, rs, bias, gp(nil), n, m, line, lo, hi)
+	g.winoRows(dst, between, rs, bias, gp(nil), m, line, lo, hi)
 	g.ret()
 }
 
 // winoRows is the second half of an output transform.
-func (g *gen) winoRows(dst, tmp, rs, bias gp, res gp, n, m int, line func(d []vec) []vec, lo, hi vec) {
+func (g *gen) winoRows(dst gp, between *winoBetween, rs, bias gp, res gp, m int, line func(d []vec) []vec, lo, hi vec) {
 	vb := g.bytes()
 	b := g.ld(at(bias, 0))
 	for i := range m {
-		d := make([]vec, n)
-		for j := range d {
-			d[j] = g.ld(at(tmp, (i*n+j)*vb))
-		}
-		for j, y := range line(d) {
+		for j, y := range line(between.row(i)) {
 			g.add(y, y, b)
 			if res != nil {
 				g.add(y, y, at(res, j*vb))

@@ -84,9 +84,13 @@ func (p *winograd) layout(threads int) (l winoLayout) {
 	}
 	l.chunks = gemm.NewSplit(p.tiles, machine.CeilDiv(p.tiles, n))
 	most := l.chunks.Largest()
-	l.posU, l.posM = p.inBlocks*most*p.b, p.outBlocks*most*p.b
+	l.posU, l.posM = p.apart(p.inBlocks*most), p.apart(p.outBlocks*most)
 	return l
 }
+
+// apart is the distance between positions of so many vectors. It is no multiple of the size of a way of the first cache: the
+// positions of a tile are written one after the other, and would replace each other.
+func (p *winograd) apart(vectors int) int { return (vectors | 1) * p.b }
 
 // newWinograd lays out the tiles of F(m,3).
 func newWinograd(geo *geometry, m int) *winograd {
