@@ -164,6 +164,9 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 		return nil, err
 	}
 	passes := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.rewritesOff(), MaxOpset: -1, MaxOfBytes: fast != nil}
+	if fast != nil && c.optimizeFor != Memory {
+		passes.Compute = computeAhead
+	}
 	if c.noPasses {
 		passes.Only = foldingOnly
 	}
@@ -224,6 +227,22 @@ func (c *config) fusing() (fuse.Fuser, func(n *ssa.Node) bool, error) {
 		return device, device.Groups, err
 	}
 	return nil, nil, err
+}
+
+// computeAhead runs the CPU's kernel for a node whose operands are constants; its weights are packed for this call alone.
+func computeAhead(c *ops.Call) error {
+	p, err := cpu.New().Prepare(c.Ctx, c.Node, c.Threads)
+	if err != nil {
+		return err
+	}
+	if p.Kernel == nil {
+		return ops.Eval(c)
+	}
+	if err := c.Memory.Ask("a workspace", p.Scratch); err != nil {
+		return err
+	}
+	c.Scratch = ndarray.AlignedBytes(int(p.Scratch))
+	return p.Kernel.Run(c)
 }
 
 // fresh is a graph that is not changed any more, or a copy of it. Nodes and values lie in larger pieces of memory,

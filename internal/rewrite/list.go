@@ -34,6 +34,7 @@ var Runtime = List{
 		{Name: "quantized", Repeat: true, Passes: []*Pass{Quantized, CSE, Dead}},
 		{Name: "unpack", Passes: []*Pass{Unpack}},
 		{Name: "prologue", Repeat: true, Passes: prologue},
+		{Name: "tables", Passes: []*Pass{Tables}},
 	},
 }
 

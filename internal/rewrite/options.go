@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -28,6 +29,10 @@ type Options struct {
 	Check   bool
 	Shuffle bool
 	Seed    uint64
+
+	// Compute runs the kernel that a program would have for a node; its result lies in call.Out. Without it nothing that is long is
+	// computed ahead but by reference kernels.
+	Compute func(call *ops.Call) error
 
 	// Inferred says that the types of the graph given are those that inference gives.
 	Inferred bool
