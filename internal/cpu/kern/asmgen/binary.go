@@ -33,7 +33,41 @@ func emitBinary(g *gen) {
 			return a
 		})
 		g.repeatEach()
+		g.mulColumn()
 	})
+}
+
+// mulColumn emits the product of a column and short rows, or one row: as many vectors for each number.
+func (g *gen) mulColumn() {
+	g.fn("rMulColumn", "(dst, column, x *float32, n, vectors, step int)", "multiplies each of n numbers by so many vectors of x, step bytes apart.")
+	dst, column, x, n, vectors, step := g.arg("dst"), g.arg("column"), g.arg("x"), g.arg("n"), g.arg("vectors"), g.arg("step")
+	product := func(p gp, i, off int) {
+		s := g.to(g.VBROADCASTSS, at(column, 4*i))
+		g.st(g.set(g.mul, s, at(p, 0)), at(dst, off))
+	}
+	g.CMPQ(vectors, operand.I32(1))
+	g.JNE(operand.LabelRef("other"))
+	g.loop("four", n, 4, func() {
+		for i := range 4 {
+			product(x, i, i*g.bytes())
+			g.ADDQ(step, x)
+		}
+		g.advance(16, column)
+		g.advance(4*g.bytes(), dst)
+	})
+	g.Label("other")
+	left, p := g.GP64(), g.GP64()
+	g.loop("number", n, 1, func() {
+		g.MOVQ(vectors, left)
+		g.MOVQ(x, p)
+		g.loop("vector", left, 1, func() {
+			product(p, 0, 0)
+			g.advance(g.bytes(), p, dst)
+		})
+		g.advance(4, column)
+		g.ADDQ(step, x)
+	})
+	g.ret()
 }
 
 // repeatEach emits the column of a broadcast over short rows, written out.

@@ -35,7 +35,7 @@ var table§ = &Table{
 	SegFill2: segmentFill2§, SegMerge2: segmentMerge2§,
 	SegFillN: segmentFillN§, SegMergeN: segmentMergeN§,
 
-	SubSub: vSubSub§, SubMul: vSubMul§, MulAdd: vMulAdd§, MulAddRows: vMulAddRows§, RepeatEach: rRepeatEach§, Lrn75: vLrn75§,
+	SubSub: vSubSub§, SubMul: vSubMul§, MulAdd: vMulAdd§, MulAddRows: vMulAddRows§, RepeatEach: rRepeatEach§, MulColumn: rMulColumn§, Lrn75: vLrn75§,
 	Ints: IntTable{
 		MulSub: intMulSub§, ToFloat: intToFloat§, FromFloat: floatToInt§, MaxBytes: maxBytes§, WidenU: widenU8§, WidenS: widenS8§,
 		DequantU: dequantU8§, DequantS: dequantS8§, Quant: quant§, Requant: requant§,

@@ -16,6 +16,7 @@ type gemmRun struct {
 
 	sharedA []float32 // the whole of A, packed
 	packing bool      // tasks pack A
+	whole   bool      // the only task is all tiles
 }
 
 var gemmRuns machine.FreeList[gemmRun]
@@ -54,6 +55,10 @@ func (g *Gemm) runAlone(a *GemmArgs, ws []byte) {
 		}
 		r.packing = false
 	}
+	if r.whole = g.oneSweep(); r.whole {
+		r.Run(0, 0)
+		return
+	}
 	last := g.tasks() - 1
 	for i := range g.tasks() {
 		if a.Backwards {
@@ -61,6 +66,11 @@ func (g *Gemm) runAlone(a *GemmArgs, ws []byte) {
 		}
 		r.Run(i, 0)
 	}
+}
+
+// oneSweep reports a product of one row by packed columns: the micro-kernel goes over all panels by itself.
+func (g *Gemm) oneSweep() bool {
+	return g.s.M == 1 && g.s.ConstB && g.batches == 1 && !g.dots && !g.fewRows && g.tasks() > 0
 }
 
 // begin sets the state up, and takes the memory for the packed A from the workspace.
@@ -149,6 +159,9 @@ func (r *gemmRun) Run(i, worker int) {
 	w.U.Ldc, w.U.Ldr, w.U.Lo, w.U.Hi = 4*g.s.LDC, 4*g.s.LDR, g.lo, g.hi
 	w.P0, w.P1 = tm*g.tileM, min((tm+1)*g.tileM, g.m.P)
 	w.Q0, w.Q1 = tn*g.tileN, min((tn+1)*g.tileN, g.nPanels)
+	if r.whole {
+		w.Q1 = g.nPanels
+	}
 	w.C = machine.Ptr(r.args.C, c)
 	if g.s.Epilogue.Residual {
 		w.Res = machine.Ptr(r.args.Residual, res)

@@ -117,6 +117,11 @@ func vMulAddRowsAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
 //go:noescape
 func rRepeatEachAVX2(dst *float32, src *float32, n int, times int)
 
+// rMulColumnAVX2 multiplies each of n numbers by so many vectors of x, step bytes apart.
+//
+//go:noescape
+func rMulColumnAVX2(dst *float32, column *float32, x *float32, n int, vectors int, step int)
+
 // vvAddAVX512 combines two rows.
 //
 //go:noescape
@@ -231,3 +236,8 @@ func vMulAddRowsAVX512(dst *float32, a *float32, b *float32, c *float32, n int)
 //
 //go:noescape
 func rRepeatEachAVX512(dst *float32, src *float32, n int, times int)
+
+// rMulColumnAVX512 multiplies each of n numbers by so many vectors of x, step bytes apart.
+//
+//go:noescape
+func rMulColumnAVX512(dst *float32, column *float32, x *float32, n int, vectors int, step int)

@@ -633,6 +633,38 @@ number_end:
 	VZEROUPPER
 	RET
 
+// func rMulColumnAVX2(dst *float32, column *float32, x *float32, n int, vectors int, step int)
+// Requires: AVX
+TEXT ·rMulColumnAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ column+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ vectors+32(FP), SI
+	MOVQ step+40(FP), DI
+	CMPQ SI, $+1; JNE other
+
+four:
+	CMPQ BX, $+4; JLT four_end; VBROADCASTSS (CX), Y0; VMULPS (DX), Y0, Y0; VMOVUPS Y0, (AX); ADDQ DI, DX; VBROADCASTSS 4(CX), Y0; VMULPS (DX), Y0, Y0
+	VMOVUPS Y0, 32(AX); ADDQ DI, DX; VBROADCASTSS 8(CX), Y0; VMULPS (DX), Y0, Y0; VMOVUPS Y0, 64(AX); ADDQ DI, DX; VBROADCASTSS 12(CX), Y0; VMULPS (DX), Y0, Y0
+	VMOVUPS Y0, 96(AX); ADDQ DI, DX; ADDQ $+16, CX; ADDQ $+128, AX; SUBQ $+4, BX; JMP four
+
+four_end:
+other:
+number:
+	CMPQ BX, $+1; JLT number_end; MOVQ SI, R8; MOVQ DX, R9
+
+vector:
+	CMPQ R8, $+1; JLT vector_end; VBROADCASTSS (CX), Y0; VMULPS (R9), Y0, Y0; VMOVUPS Y0, (AX); ADDQ $+32, R9; ADDQ $+32, AX; SUBQ $+1, R8
+	JMP vector
+
+vector_end:
+	ADDQ $+4, CX; ADDQ DI, DX; SUBQ $+1, BX; JMP number
+
+number_end:
+	VZEROUPPER
+	RET
+
 // func vvAddAVX512(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·vvAddAVX512(SB), NOSPLIT, $0-32
@@ -1241,6 +1273,38 @@ one_end:
 
 whole:
 	ADDQ $+4, CX; SUBQ $+1, DX; JMP number
+
+number_end:
+	VZEROUPPER
+	RET
+
+// func rMulColumnAVX512(dst *float32, column *float32, x *float32, n int, vectors int, step int)
+// Requires: AVX, AVX512F
+TEXT ·rMulColumnAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ column+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ vectors+32(FP), SI
+	MOVQ step+40(FP), DI
+	CMPQ SI, $+1; JNE other
+
+four:
+	CMPQ BX, $+4; JLT four_end; VBROADCASTSS (CX), Z0; VMULPS (DX), Z0, Z0; VMOVUPS Z0, (AX); ADDQ DI, DX; VBROADCASTSS 4(CX), Z0; VMULPS (DX), Z0, Z0
+	VMOVUPS Z0, 64(AX); ADDQ DI, DX; VBROADCASTSS 8(CX), Z0; VMULPS (DX), Z0, Z0; VMOVUPS Z0, 128(AX); ADDQ DI, DX; VBROADCASTSS 12(CX), Z0; VMULPS (DX), Z0, Z0
+	VMOVUPS Z0, 192(AX); ADDQ DI, DX; ADDQ $+16, CX; ADDQ $+256, AX; SUBQ $+4, BX; JMP four
+
+four_end:
+other:
+number:
+	CMPQ BX, $+1; JLT number_end; MOVQ SI, R8; MOVQ DX, R9
+
+vector:
+	CMPQ R8, $+1; JLT vector_end; VBROADCASTSS (CX), Z0; VMULPS (R9), Z0, Z0; VMOVUPS Z0, (AX); ADDQ $+64, R9; ADDQ $+64, AX; SUBQ $+1, R8
+	JMP vector
+
+vector_end:
+	ADDQ $+4, CX; ADDQ DI, DX; SUBQ $+1, BX; JMP number
 
 number_end:
 	VZEROUPPER

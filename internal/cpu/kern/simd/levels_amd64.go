@@ -13,7 +13,7 @@ var tableAVX2 = &Table{
 	SegFill2: segmentFill2AVX2, SegMerge2: segmentMerge2AVX2,
 	SegFillN: segmentFillNAVX2, SegMergeN: segmentMergeNAVX2,
 
-	SubSub: vSubSubAVX2, SubMul: vSubMulAVX2, MulAdd: vMulAddAVX2, MulAddRows: vMulAddRowsAVX2, RepeatEach: rRepeatEachAVX2, Lrn75: vLrn75AVX2,
+	SubSub: vSubSubAVX2, SubMul: vSubMulAVX2, MulAdd: vMulAddAVX2, MulAddRows: vMulAddRowsAVX2, RepeatEach: rRepeatEachAVX2, MulColumn: rMulColumnAVX2, Lrn75: vLrn75AVX2,
 	Ints: IntTable{
 		MulSub: intMulSubAVX2, ToFloat: intToFloatAVX2, FromFloat: floatToIntAVX2, MaxBytes: maxBytesAVX2, WidenU: widenU8AVX2, WidenS: widenS8AVX2,
 		DequantU: dequantU8AVX2, DequantS: dequantS8AVX2, Quant: quantAVX2, Requant: requantAVX2,
@@ -99,7 +99,7 @@ var tableAVX512 = &Table{
 	SegFill2: segmentFill2AVX512, SegMerge2: segmentMerge2AVX512,
 	SegFillN: segmentFillNAVX512, SegMergeN: segmentMergeNAVX512,
 
-	SubSub: vSubSubAVX512, SubMul: vSubMulAVX512, MulAdd: vMulAddAVX512, MulAddRows: vMulAddRowsAVX512, RepeatEach: rRepeatEachAVX512, Lrn75: vLrn75AVX512,
+	SubSub: vSubSubAVX512, SubMul: vSubMulAVX512, MulAdd: vMulAddAVX512, MulAddRows: vMulAddRowsAVX512, RepeatEach: rRepeatEachAVX512, MulColumn: rMulColumnAVX512, Lrn75: vLrn75AVX512,
 	Ints: IntTable{
 		MulSub: intMulSubAVX512, ToFloat: intToFloatAVX512, FromFloat: floatToIntAVX512, MaxBytes: maxBytesAVX512, WidenU: widenU8AVX512, WidenS: widenS8AVX512,
 		DequantU: dequantU8AVX512, DequantS: dequantS8AVX512, Quant: quantAVX512, Requant: requantAVX512,

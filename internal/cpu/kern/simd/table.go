@@ -65,6 +65,8 @@ type Table struct {
 	MulAdd     func(dst, src *float32, n int, p0, p1 float32) // x·p0 + p1
 	MulAddRows func(dst, a, b, c *float32, n int)             // a·b + c
 	RepeatEach func(dst, src *float32, n, times int)          // each of n numbers so many times
+	// MulColumn multiplies each of n numbers by so many vectors of x, step bytes apart; nil at the generic level.
+	MulColumn func(dst, column, x *float32, n, vectors, step int)
 
 	Sum, SumAbs, SumSq func(x *float32, n int) float32
 	Max, Min           func(x *float32, n int) float32

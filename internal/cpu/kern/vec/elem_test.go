@@ -243,7 +243,7 @@ func TestBinary(t *testing.T) {
 func TestBinaryRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	kerntest.EachLevel(t, func(t *testing.T) {
-		for _, sh := range [][2]int{{1, 1}, {1, 40}, {30, 1}, {3, 5}, {20, 7}, {9, 47}, {700, 3}, {5, 200}, {300, 120}} {
+		for _, sh := range [][2]int{{1, 1}, {1, 40}, {30, 1}, {3, 5}, {20, 7}, {9, 47}, {10, 16}, {9, 32}, {15, 24}, {700, 3}, {5, 200}, {300, 120}} {
 			rows, cols := sh[0], sh[1]
 			for ka := Full; ka <= One; ka++ {
 				for kb := Full; kb <= One; kb++ {
@@ -251,13 +251,15 @@ func TestBinaryRows(t *testing.T) {
 					at := func(x []float32, k Spread, r, c int) float32 {
 						return x[[]int{r*cols + c, c, r, 0}[k]]
 					}
-					dst, check := kerntest.Guarded(rows * cols)
-					BinaryRows(simd.Sub, dst, a, ka, b, kb, rows, cols)
-					check(t)
-					for i := range dst {
-						r, c := i/cols, i%cols
-						if want := at(a, ka, r, c) - at(b, kb, r, c); want != dst[i] {
-							require.Equal(t, want, dst[i], "%v spread %d %d", sh, ka, kb)
+					for _, op := range []simd.BinaryOp{simd.Sub, simd.Mul} {
+						dst, check := kerntest.Guarded(rows * cols)
+						BinaryRows(op, dst, a, ka, b, kb, rows, cols)
+						check(t)
+						for i := range dst {
+							r, c := i/cols, i%cols
+							if want := simd.Binary1(op, at(a, ka, r, c), at(b, kb, r, c)); want != dst[i] {
+								require.Equal(t, want, dst[i], "%v op %d spread %d %d", sh, op, ka, kb)
+							}
 						}
 					}
 				}

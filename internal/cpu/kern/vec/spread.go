@@ -41,7 +41,7 @@ func BinaryRows(op simd.BinaryOp, dst, a []float32, ka Spread, b []float32, kb S
 	s := spreadJob{t: simd.Active(), op: op, dst: dst[:rows*cols], ka: ka, kb: kb, rows: rows, cols: cols}
 	s.a, s.b = a[:ka.len(rows, cols)], b[:kb.len(rows, cols)]
 	s.flatten()
-	if s.cols < shortRow && s.rows > 8 && s.repeat() {
+	if s.cols < shortRow && s.rows > 8 && (s.column() || s.repeat()) {
 		return
 	}
 	for r := range s.rows {
@@ -124,6 +124,27 @@ func (s *spreadJob) operand(x []float32, k Spread, r int) (v []float32, scalar f
 		return nil, x[r], false
 	}
 	return nil, x[0], false
+}
+
+// column handles products of a column and rows of whole vectors. It reports false for all others.
+func (s *spreadJob) column() bool {
+	lanes := s.t.Lanes()
+	if s.op != simd.Mul || s.t.MulColumn == nil || s.cols%lanes != 0 {
+		return false
+	}
+	x, k, column := s.b, s.kb, s.a
+	if s.kb == Col {
+		x, k, column = s.a, s.ka, s.b
+	}
+	step := 0
+	switch {
+	case s.ka != Col && s.kb != Col || k != Row && k != Full:
+		return false
+	case k == Full:
+		step = 4 * s.cols
+	}
+	s.t.MulColumn(&s.dst[0], &column[0], &x[0], s.rows, s.cols/lanes, step)
+	return true
 }
 
 // patterns keeps buffers for operands that are written out.
