@@ -40,11 +40,16 @@ func (p *prep) lstm(k *recurrent, mul gateProducts) ops.Kernel {
 }
 
 func (l *lstmCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
-	k.mul.hidden(c, d, 0, st.h, st.rec, st)
-	n := k.hidden
+	rec, n := st.rec, k.hidden
+	if k.adds {
+		rec = k.gatesFrom(st, d, 0)
+	}
+	k.mul.hidden(c, d, 0, st.h, rec, st)
 	k.eachRunning(c, st, func(b int) {
 		x := k.gateRow(st, d, b)
-		vec.Binary(simd.Add, x, x, st.rec[4*b*n:4*(b+1)*n])
+		if !k.adds {
+			vec.Binary(simd.Add, x, x, rec[4*b*n:4*(b+1)*n])
+		}
 		l.cell(c, k, d, x, st.h[b*n:(b+1)*n], st.c[b*n:(b+1)*n], st.tmp[:n])
 	})
 }

@@ -50,6 +50,7 @@ func (p *prep) newFloatGates(k *recurrent, separate int, cuts ...int) (*floatGat
 	}
 	f := &floatGates{k: k, hasBias: p.has(3), separate: separate, constR: p.isConst(2)}
 	f.dots = !f.constR && k.batch <= maxFew && k.seq <= fewSteps
+	k.adds = k.states == 2 && !f.dots && !k.lens && (k.batch == 1 || !k.batchFirst)
 	if err := p.gateBias(f, width); err != nil {
 		return nil, err
 	}
@@ -126,6 +127,9 @@ func (f *floatGates) prepareParts(p *prep, cuts []int) error {
 		s := gemm.GemmSpec{M: k.batch, N: (to - from) * k.hidden, K: k.hidden, TransB: f.constR, Alpha: 1, ConstB: f.constR, Shared: inner > 1}
 		if !f.constR {
 			s.LDB = k.gates * k.hidden
+		}
+		if k.adds {
+			s.Beta, s.LDC = 1, k.dirs*k.gates*k.hidden
 		}
 		if f.hasBias && to > f.separate {
 			s.Epilogue.Bias = simd.BiasPerCol

@@ -45,6 +45,7 @@ type recurrent struct {
 	lens                      bool    // operand 4
 	initH, initC              int     // operand positions, -1 for none
 	clip                      float32 // 0: none
+	adds                      bool    // the product of a step adds to the gates where they lie
 	acts                      [][]gateAct
 	mul                       gateProducts
 	cell                      cell
@@ -368,12 +369,16 @@ func (k *recurrent) row(steps, t, d, b int) int {
 
 // gateRow is the gates of sequence b at its present step.
 func (k *recurrent) gateRow(st dirState, d, b int) []float32 {
+	return k.gatesFrom(st, d, b)[:k.gates*k.hidden]
+}
+
+// gatesFrom is gateRow and what lies behind it.
+func (k *recurrent) gatesFrom(st dirState, d, b int) []float32 {
 	row := int(st.at[b])*k.batch + b
 	if k.batchFirst {
 		row = b*k.seq + int(st.at[b])
 	}
-	n := k.gates * k.hidden
-	return st.gates[(row*k.dirs+d)*n:][:n]
+	return st.gates[(row*k.dirs+d)*k.gates*k.hidden:]
 }
 
 // clipped limits the operand of an activation.
