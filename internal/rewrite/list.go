@@ -4,7 +4,7 @@ import "slices"
 
 // simplify are the passes that make a graph smaller; they run until nothing changes.
 // Folding makes captures constant, so these are sunk again in every round.
-var simplify = []*Pass{SinkConstants, ShapeFold, Targets, ShapeVectors, Fold, Identity, Views, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Unroll, Inline, LoopInvariant, Dead}
+var simplify = []*Pass{SinkConstants, ShapeFold, Targets, ShapeVectors, Fold, Identity, Views, Iteration, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Unroll, Inline, LoopInvariant, Dead}
 
 // prologue folds arithmetic ahead of weights into them. It runs when patterns have been
 // recognized, because their factors would vanish into the weights.
