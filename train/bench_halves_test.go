@@ -35,7 +35,7 @@ func inType(m pytorchModel, dt ndarray.DType) pytorchModel {
 	return out
 }
 
-// BenchmarkHalves reports the least times of steps in half types by those in float32, taken in turn.
+// BenchmarkHalves reports the least times of steps in half types by those in float32, taken in turn, and their arenas.
 func BenchmarkHalves(b *testing.B) {
 	threads, err := strconv.Atoi(cmp.Or(os.Getenv("BERTH_BENCH_THREADS"), "1"))
 	require.NoError(b, err)
@@ -49,6 +49,7 @@ func BenchmarkHalves(b *testing.B) {
 				tr, err := train.New(b.Context(), parsed(b, n.text, n.weights), train.Options{Loss: n.loss, Optimizer: train.Momentum(0.9, 0), Rate: train.Constant(1e-4), Compile: []berth.Option{berth.WithThreads(threads)}})
 				require.NoError(b, err)
 				least[i] = math.Inf(1)
+				b.Logf("%s: an arena of %d bytes", dt, tr.Plan().ArenaBytes)
 				steps = append(steps, func() {
 					start := spent(b, threads)
 					_, err := tr.Step(b.Context(), n.in...)

@@ -113,7 +113,7 @@ func pieceOf(n *ssa.Node) (best *batch.Piece, parts int) {
 
 // shortRun is below how many elements behind each other a piece takes longer than a whole node: a softmax over the rows of a matrix that is cut into
 // pieces of 8 columns took 16 times as long.
-const shortRun = 256
+const shortRun = 16
 
 // shortest is the least number of elements of a piece that lie behind each other, over what is cut.
 func shortest(p *batch.Piece) int {
