@@ -186,6 +186,8 @@ func TestSequenceTypes(t *testing.T) {
 		{"ConcatFromSequence", attrs{ssa.IntAttr("axis", 0), ssa.IntAttr("new_axis", 1)}, []operand{seqOf(f)}, "float32[?,N,4]"},
 		{"SplitToSequence", nil, []operand{f}, "seq(float32[1,4])"},
 		{"SplitToSequence", attrs{ssa.IntAttr("keepdims", 0)}, []operand{f}, "seq(float32[4])"},
+		{"SplitToSequence", attrs{ssa.IntAttr("keepdims", 0)}, []operand{f, i64s(1)}, "seq(float32[4])"},
+		{"SplitToSequence", append(axisAttr(1), ssa.IntAttr("keepdims", 0)), []operand{f, i64s(2)}, "seq(float32[N,2])"},
 		{"SplitToSequence", axisAttr(1), []operand{f, i64s(2)}, "seq(float32[N,2])"},
 		{"SplitToSequence", axisAttr(1), []operand{f, i64s(3)}, "seq(float32[N,?])"},
 		{"Optional", nil, []operand{f}, "opt(float32[N,4])"},

@@ -5,6 +5,9 @@ import "github.com/berth-onnx/berth"
 // UpdateEarly is exported for its test.
 var UpdateEarly = updateEarly
 
+// Sequences is exported for its test.
+var Sequences = sequences
+
 // Poison fills the memory of steps with a pattern before each.
 func (t *Trainer) Poison() { t.session.Poison(true) }
 

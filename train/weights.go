@@ -56,6 +56,13 @@ func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
 		}
 		return nil
 	})
+	if holdsSequences(g) {
+		lists := rewrite.Further(func(_ context.Context, g *ssa.Graph, _ func(pass string) bool) error { return sequences(g) })
+		if g, err = berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputs}).Folded(lists.In(ctx), t.options.Compile...); err != nil {
+			return nil, err
+		}
+		t.declare(g)
+	}
 	out, err := berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputs}).Folded(pools.In(ctx), t.options.Compile...)
 	if err != nil {
 		return nil, err

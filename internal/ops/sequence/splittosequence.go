@@ -14,7 +14,8 @@ import (
 //
 // A scalar split is the length of every part (the last may be shorter), a list
 // the length of each. Without it the parts have length 1, and keepdims=0 drops
-// the axis.
+// the axis. It does so where split is the scalar 1, too: the text says that keepdims counts only without split, but
+// ONNX Runtime computes it so, and PyTorch writes unbind in this form.
 var SplitToSequence = ops.Op{
 	Name: "SplitToSequence", Since: 24, Form: kit.TypeForm(11, 24), Doc: "output_sequence = consecutive parts of input along axis",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
@@ -29,15 +30,21 @@ func inferSplitToSequence(n *ssa.Node) []ops.Inferred {
 	}
 	axis := kit.Try(ops.NormAxis(ops.Int(n, "axis"), len(t.Shape)))
 	dims := slices.Clone(t.Shape)
-	if n.Input(1) == nil {
+	parts, known := ops.ConstInts(n, 1)
+	drops := ops.Int(n, "keepdims") == 0
+	mayDrop := drops && n.Input(1) != nil && (!ops.InType(n, 1).Ranked || ops.InType(n, 1).Rank() == 0)
+	switch {
+	case mayDrop && !known:
+		return ops.One(ssa.SequenceOf(ssa.UnrankedTensor(t.DType)))
+	case n.Input(1) == nil || mayDrop && len(parts) == 1 && parts[0] == 1:
 		dims[axis] = ssa.D(1)
-		if ops.Int(n, "keepdims") == 0 {
+		if drops {
 			dims = slices.Delete(dims, axis, axis+1)
 		}
 		return ops.One(ssa.SequenceOf(ssa.TensorOf(t.DType, dims...)))
 	}
 	dims[axis] = ssa.Dim{}
-	if parts, ok := ops.ConstInts(n, 1); ok && len(parts) > 0 {
+	if known && len(parts) > 0 {
 		total, static := t.Shape[axis].Const()
 		scalar := ops.InType(n, 1).Rank() == 0
 		sum := int64(0)
@@ -104,7 +111,7 @@ func evalSplitToSequence(c *ops.Call) {
 		item := kit.New(c, a.DType, shape...)
 		kit.CopyPart(c, item, a, axis, at)
 		at += p
-		if !c.Has(1) && ops.Int(c.Node, "keepdims") == 0 {
+		if ops.Int(c.Node, "keepdims") == 0 && (split == nil || split.Rank() == 0 && split.Int(0) == 1) {
 			item = item.Reshaped(slices.Delete(shape, axis, axis+1)...)
 		}
 		s.Items = append(s.Items, item)
