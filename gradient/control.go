@@ -73,7 +73,7 @@ func (g *builder) reverseBranch(n *ssa.Node, branch *ssa.Graph, dy []*ssa.Value,
 		if d == nil {
 			continue
 		}
-		seed := body.AddParam(fmt.Sprintf("adjoint of result %d", i), d.Type)
+		seed := parameter(body, fmt.Sprintf("adjoint of result %d", i), d.Type)
 		if r := body.Results[i]; b.active[r] {
 			b.send(r, seed)
 		}
@@ -252,13 +252,13 @@ type wayBack struct {
 func (w *wayBack) seeds(dy []*ssa.Value) {
 	for i, p := range w.carried {
 		if w.b.active[p] {
-			d := w.body.AddParam(fmt.Sprintf("adjoint of carried %d", i), p.Type)
+			d := parameter(w.body, fmt.Sprintf("adjoint of carried %d", i), p.Type)
 			w.states, w.stateIn = append(w.states, i), append(w.stateIn, d)
 		}
 	}
 	for k, r := range w.outs {
 		if at := len(w.carried) + k; at < len(dy) && dy[at] != nil && w.b.active[r] {
-			d := w.body.AddParam(fmt.Sprintf("adjoint of output %d", k), r.Type)
+			d := parameter(w.body, fmt.Sprintf("adjoint of output %d", k), r.Type)
 			w.outSeeds, w.outIndex = append(w.outSeeds, d), append(w.outIndex, k)
 			w.b.send(r, d)
 		}
@@ -280,7 +280,7 @@ func (w *wayBack) collect() {
 		if d == nil {
 			continue
 		}
-		sum := w.body.AddParam(fmt.Sprintf("sum for captured %d", k), p.Type)
+		sum := parameter(w.body, fmt.Sprintf("sum for captured %d", k), p.Type)
 		w.sums, w.sumIn = append(w.sums, k), append(w.sumIn, sum)
 		w.results = append(w.results, w.b.op("Add", sum, d))
 	}
@@ -371,4 +371,12 @@ func opposite(back bool) int64 {
 		return 0
 	}
 	return 1
+}
+
+// parameter adds a parameter to a body, with a name that no value of it has: bodies of derivatives are differentiated, too.
+func parameter(body *ssa.Graph, name string, t ssa.Type) *ssa.Value {
+	for slices.ContainsFunc(body.Values(), func(v *ssa.Value) bool { return v != nil && v.Name == name }) {
+		name += "'"
+	}
+	return body.AddParam(name, t)
 }

@@ -167,8 +167,8 @@ func (r *recurrence) enter(ctx context.Context, states []*ssa.Value, input *ssa.
 	row.Shape = row.Shape[1:]
 	r.x = body.AddParam("x", row)
 	capture := func(name string, list []*ssa.Value) (params []*ssa.Value) {
-		for _, v := range list {
-			captured, params = append(captured, v), append(params, body.AddParam(name, v.Type))
+		for i, v := range list {
+			captured, params = append(captured, v), append(params, body.AddParam(fmt.Sprintf("%s%d", name, i), v.Type))
 		}
 		return params
 	}

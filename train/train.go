@@ -25,8 +25,8 @@ type Options struct {
 	// Output is what the loss is of: an output, or another value of the model, as the scores that its last Softmax reads; "": the first
 	// output.
 	Output string
-	// Learn are the names of the weights to be changed; nil: all tensors of floats of rank 1 and more that the loss depends on. A file does not tell
-	// weights from other constants, such as a first state of zeros that an exporter wrote as a tensor: see [Trainer.Learned].
+	// Learn are the names of the weights to be changed; nil: all tensors of floats of rank 1 and more that the loss depends on, but for zeros that are
+	// only the first state of a loop or a recurrent layer. A file does not tell weights from other constants: see [Trainer.Learned].
 	// Batch normalizations take the training form where their scale or bias is learned.
 	Learn     []string
 	Optimizer Optimizer // the zero value is SGD(0)

@@ -51,6 +51,33 @@ func waves(scale, seed float64, shape ...int) *ndarray.Array {
 	return a
 }
 
+// TestFirstStates: zeros that a loop or a recurrent layer begins with are no weights, unless they are named; other first states are.
+func TestFirstStates(t *testing.T) {
+	const layer = `in %x: float32[3,2,4] in %w: float32[1,6,4] in %r: float32[1,6,2] in %h: float32[1,2,2] _, %y = GRU(%x, %w, %r, _, _, %h) [hidden_size=2] out %y`
+	const loop = `in %x: float32[3,2,2] in %h: float32[2,2] in %w: float32[2,2] %y = Scan(%h, %x | %w) [num_scan_inputs=1] { body: graph "b" { in %h: float32[2,2] in %x: float32[2,2] in %w: float32[2,2]
+		%p = MatMul(%h, %w) %n = Add(%p, %x) out %n } } out %y`
+	for _, c := range []struct {
+		text  string
+		first *ndarray.Array
+		learn []string
+		want  []string
+	}{
+		{layer, filled(0, 1, 2, 2), nil, []string{"w", "r"}},
+		{layer, waves(1, 1, 1, 2, 2), nil, []string{"w", "r", "h"}},
+		{layer, filled(0, 1, 2, 2), []string{"h"}, []string{"h"}},
+		{loop, filled(0, 2, 2), nil, []string{"w"}},
+		{loop, filled(0.5, 2, 2), nil, []string{"h", "w"}},
+	} {
+		weights := map[string]*ndarray.Array{"w": waves(1, 2, 1, 6, 4), "r": waves(1, 3, 1, 6, 2), "h": c.first}
+		if c.first.Rank() == 2 {
+			weights = map[string]*ndarray.Array{"w": waves(1, 2, 2, 2), "h": c.first}
+		}
+		tr, err := train.New(t.Context(), parsed(t, c.text, weights), train.Options{Loss: train.MeanSquaredError, Learn: c.learn})
+		require.NoError(t, err)
+		assert.ElementsMatch(t, c.want, tr.Learned())
+	}
+}
+
 const perceptron = `in %x: float32[4,3] in %w1: float32[3,5] in %b1: float32[5] in %w2: float32[5,2] in %b2: float32[2]
 	%h = Gemm(%x, %w1, %b1) %a = Tanh(%h) %y = Gemm(%a, %w2, %b2) out %y`
 

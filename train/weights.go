@@ -11,6 +11,7 @@ import (
 	"github.com/berth-onnx/berth/internal/fuse"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -146,7 +147,7 @@ func unknownWeight(all []*gradient.Weight, name string) error {
 func learnable(all []*gradient.Weight, stats []string) (names []string) {
 	known := setOf(stats)
 	for _, w := range all {
-		if !known[w.Name] && w.Const.DType().IsFloat() && len(w.Const.Shape()) > 0 && slices.ContainsFunc(w.Values, isOperand) && !slices.ContainsFunc(w.Values, isScale) {
+		if !known[w.Name] && w.Const.DType().IsFloat() && len(w.Const.Shape()) > 0 && slices.ContainsFunc(w.Values, isOperand) && !slices.ContainsFunc(w.Values, isScale) && !isFirstState(w) {
 			names = append(names, w.Name)
 		}
 	}
@@ -159,6 +160,40 @@ func isOperand(v *ssa.Value) bool { return len(v.Uses()) > 0 }
 // isScale reports constants that say how large a result is.
 func isScale(v *ssa.Value) bool {
 	return slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return u.Node.Op == "Resize" && u.Index > 0 })
+}
+
+// isFirstState reports zeros that are nothing but the first state of loops and recurrent layers: what a program makes of zeros, exporters write as a tensor.
+func isFirstState(w *gradient.Weight) bool {
+	for _, v := range w.Values {
+		if slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !begins(u.Node, u.Index) }) {
+			return false
+		}
+	}
+	a, isSplat := w.Const.Splat()
+	if !isSplat {
+		var err error
+		if a, err = w.Const.Array(); err != nil {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(a.Data, func(b byte) bool { return b != 0 })
+}
+
+// begins reports an operand that is the first state of a loop or a recurrent layer.
+func begins(n *ssa.Node, operand int) bool {
+	if n.Domain != "" {
+		return false
+	}
+	switch n.Op {
+	case "LSTM", "GRU", "RNN":
+		return operand == 5 || operand == 6
+	case "Loop":
+		return operand >= 2 && operand < len(n.In)-n.Captures
+	case "Scan":
+		s, err := ops.ScanOf(n)
+		return err == nil && operand < s.States
+	}
+	return false
 }
 
 // setOf tells which names are in a list.
