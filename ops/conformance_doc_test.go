@@ -389,10 +389,10 @@ const otherDevices = "only kernels of other devices have it: there is no answer 
 var refusals = []refusal{
 	{"BatchNormalization", "spatial=0 in training mode (before operator set 9)", "the newest form has no statistics per element", "nn/batchnormalization.go", "spatial=0 in training mode"},
 	{"BatchNormalization", "saved_mean, saved_var as results that are read (before operator set 14)", "newer forms of the operator have no such results", "nn/batchnormalization.go", "(saved statistics) is used"},
-	{"FlexAttention", "softmax_precision other than a float type", "scores and probabilities are floats", "nn/flexattention.go", "softmax_precision %s"},
+	{"FlexAttention", "softmax_precision other than a float type", "scores and probabilities are floats", "nn/heads.go", "softmax_precision %s"},
 	{"com.microsoft.Attention", "do_rotary=1, past_present_share_buffer=1, operand past_sequence_length", otherDevices, "contrib/attention.go", "past_present_share_buffer"},
 	{"com.microsoft.CDist", "metrics other than sqeuclidean and euclidean", "ONNX Runtime's CPU kernel has no others", "../../ops/rare/cdist.go", "metric %q"},
-	{"com.microsoft.CausalConvWithState", "ndim other than 1", "ONNX Runtime's CPU kernel has no others", "../../ops/rare/linearattention.go", "ndim=%d"},
+	{"com.microsoft.CausalConvWithState", "ndim other than 1", "ONNX Runtime's CPU kernel has no others", "../../ops/rare/mslinearattention.go", "ndim=%d"},
 	{"com.microsoft.DecoderMaskedMultiHeadAttention", "a packed query, a past without past_present_share_buffer", "ONNX Runtime's CPU kernel has neither", "contrib/decodermasked.go", "a packed query"},
 	{"com.microsoft.GatherBlockQuantized", "uint8 data with bits other than 2, 4, 8", "elements must fill whole bytes", "contrib/gatherblockquantized.go", "bits=%d"},
 	{"com.microsoft.GroupQueryAttention", "quantized caches (k_quant_type, v_quant_type, kv_cache_bit_width)", otherDevices, "contrib/groupqueryattention.go", "a quantized cache"},

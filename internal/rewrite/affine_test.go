@@ -113,7 +113,8 @@ func TestScaleWhereTheyLie(t *testing.T) {
 			copy(file[shift:], want.Data)
 			k := ssa.NewConstant(&ndarray.Array{DType: ndarray.Float32, Shape: want.Shape, Data: file[shift:]})
 			c := newContext(t.Context(), &ssa.Module{Graph: ssa.NewGraph("g")}, Options{List: &Runtime})
-			got, err := scaled(c, k, ops.Channels{Groups: 1, Outer: 1, Per: 3, Inner: row}, channels{1, 2, 0.5}).Array()
+			scaled, _ := scaled(c, k, ops.Channels{Groups: 1, Outer: 1, Per: 3, Inner: row}, channels{1, 2, 0.5}, 0)
+			got, err := scaled.Array()
 			require.NoError(t, err)
 			for i, v := range ndarray.Slice[float32](want) {
 				assert.Equal(t, v*[]float32{1, 2, 0.5}[i/row], ndarray.Slice[float32](got)[i], "row of %d, address %d", row, shift)

@@ -119,8 +119,9 @@ type folding struct {
 // operand is an operand of a rebuilt node: the old value, or a new constant
 // instead.
 type operand struct {
-	old *ssa.Value
-	k   *ssa.Constant
+	old     *ssa.Value
+	k       *ssa.Constant
+	scaling scaling // how k came about, if factors of channels were folded in
 }
 
 // folding starts with the operands of n as they are, but x for operand 0.
@@ -138,8 +139,13 @@ func (f *folding) scale(w ops.Channels) bool {
 	if f.chain.s.all(1) {
 		return true
 	}
-	f.in[f.l.Weight].k = scaled(f.c, f.n.In[f.l.Weight].Const, w, f.chain.s)
-	return f.in[f.l.Weight].k != nil
+	taps := 0
+	if f.n.Op == "Conv" && f.l.In.Per == 1 {
+		taps = f.l.In.Inner
+	}
+	o := &f.in[f.l.Weight]
+	o.k, o.scaling = scaled(f.c, f.n.In[f.l.Weight].Const, w, f.chain.s, taps)
+	return o.k != nil
 }
 
 // bias makes the bias sum(b) of the old one, a vector of zeros if there is none. The old
@@ -193,6 +199,10 @@ func (f *folding) rebuild() *ssa.Value {
 				hint = o.old.Name
 			}
 			vals[i] = f.c.constant(hint, o.k)
+			if o.scaling.of != nil {
+				delete(f.c.scalings, o.old.Const)
+				f.c.scalings[o.k] = o.scaling
+			}
 		}
 	}
 	return f.c.copyNode(f.n, vals, func(m *ssa.Node) {

@@ -92,41 +92,6 @@ func readChannels(k *ssa.Constant, count int) (channels, bool) {
 	return out, true
 }
 
-// scaled multiplies every channel of a weight by its number, computing in
-// float64 and rounding once. A splat times one number stays a splat. nil if
-// something finite would overflow or lose digits ([keepsPrecision]).
-func scaled(c *Context, k *ssa.Constant, w ops.Channels, s channels) *ssa.Constant {
-	if e, ok := k.Splat(); ok && (len(s) == 1 || s.all(s[0])) {
-		a := ndarray.Must(k.DType())
-		if !scaleRows(a, e, 0, 1, s[:1]) {
-			return nil
-		}
-		return ssa.NewSplat(a, k.Shape()...)
-	}
-	defer k.Release() // the scaled weights are read in its place
-	src, err := c.unaligned(k)
-	if err != nil || src.Len() != w.Groups*w.Outer*w.Per*w.Inner || len(src.Data) != src.Len()*src.DType.Size() {
-		return nil
-	}
-	dst, err := c.array(k.DType(), k.Shape()...)
-	if err != nil {
-		return nil
-	}
-	if len(s) == 1 {
-		w = ops.Channels{Groups: 1, Outer: 1, Per: 1, Inner: src.Len()}
-	}
-	for p, g := 0, 0; g < w.Groups; g++ {
-		row := s[g*w.Per:][:w.Per]
-		for range w.Outer {
-			if !scaleRows(dst, src, p, w.Inner, row) {
-				return nil
-			}
-			p += w.Per * w.Inner
-		}
-	}
-	return ssa.NewConstant(dst)
-}
-
 // channelWalk goes through the elements of a weight in their order and knows the channel of each.
 type channelWalk struct {
 	ops.Channels
