@@ -68,12 +68,13 @@ func (d *depthRows) emit() {
 	dst, src, y, rows := d.arg("dst"), d.arg("src"), d.arg("first"), d.arg("rows")
 	d.ADDQ(d.slot("off"), src)
 	d.Label("row")
-	acc := d.copyOf(bias)
+	acc := d.zeroed()
 	p = d.GP64()
 	d.MOVQ(src, p)
 	for dy := range 3 {
 		d.row(acc, p, y, dy)
 	}
+	d.add(acc, acc, bias)
 	d.clampTo(acc, lo, hi)
 	d.stTail(acc, at(dst, 0), mask{k: out})
 	d.ADDQ(d.slot("dstRow"), dst)

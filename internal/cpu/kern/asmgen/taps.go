@@ -20,7 +20,7 @@ func emitTaps(g *gen) {
 		t.w = g.arg("w")
 		t.bias = g.ld(at(g.arg("bias"), 0))
 		t.lo, t.hi = g.argVec("lo"), g.argVec("hi")
-		t.run(func(i int) vec { return g.copyOf(t.bias) }, func(acc []vec, mem func(i int) operand.Mem, list gp) {
+		t.run(func(int) vec { return g.zeroed() }, func(acc []vec, mem func(i int) operand.Mem, list gp) {
 			d, w := g.GP64(), g.v()
 			g.MOVQ(at(list, 8), d)
 			g.VMOVUPS(indexed(t.w, d, 1), w)
@@ -28,6 +28,9 @@ func emitTaps(g *gen) {
 				g.fma(acc[i], w, mem(i))
 			}
 		}, func(acc []vec, dst gp) {
+			for _, v := range acc {
+				t.add(v, v, t.bias)
+			}
 			t.addResidual(acc, dst)
 			for _, v := range acc {
 				g.clampTo(v, t.lo, t.hi)

@@ -15,7 +15,7 @@ func blockTapsGeneric(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int
 	list := unsafe.Slice(taps, 2*count)
 	for i := range rows * n {
 		y, x := i/n, i%n
-		acc := *vec4At(bias, 0)
+		var acc vec4
 		for k := 0; k < len(list); k += 2 {
 			v, wt := vec4At(src, off+y*srcRow+x*pixel+list[k]), vec4At(w, list[k+1])
 			for l := range acc {
@@ -25,6 +25,7 @@ func blockTapsGeneric(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int
 		at := y*dstRow + 4*genericBlock*x
 		out := vec4At(dst, at)
 		for l, v := range acc {
+			v += vec4At(bias, 0)[l]
 			if res != nil {
 				v += vec4At(res, at)[l]
 			}
