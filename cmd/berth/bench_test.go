@@ -263,22 +263,28 @@ func TestCompareAnswers(t *testing.T) {
 	assert.Equal(t, 1, alone)
 }
 
-// TestCompareErrors: both outputs are measured by those in float64, relative to the largest magnitude there.
+// TestCompareErrors: both outputs are measured by those in float64, relative to the largest magnitude there; what quantizes does so in float32.
 func TestCompareErrors(t *testing.T) {
 	x := ndarray.Must(ndarray.Float32, 2)
 	x.SetFloat(0, 1)
 	x.SetFloat(1, 2)
-	theirs := npyFile(t, []int{2}, -1, -2.5)
-	times := `{"ns": [3000], "peak_rss_bytes": 5000}`
-	python := fakePython(t, `{"version": "1.99.0"}`, `{"load_ns": 700, "start_rss_bytes": 1000}`, times, times, times, times, times,
-		fmt.Sprintf(`{"files": {"y": %q}}`, theirs), `{"graph": "", "nodes": []}`)
-	m := object(t, ok(t, "bench", saved(t, `in %x: float32[2] %y = Neg(%x) out %y`), "--data", dataSet(t, x), "--json", "--seconds", "0.01", "--compare", "ort", "--errors", "--python", python))
-	rows := m["compare"].(map[string]any)["errors"].([]any)
-	require.Len(t, rows, 1)
-	row := rows[0].(map[string]any)
+	compared := func(model string, theirs ...float32) map[string]any {
+		times := `{"ns": [3000], "peak_rss_bytes": 5000}`
+		python := fakePython(t, `{"version": "1.99.0"}`, `{"load_ns": 700, "start_rss_bytes": 1000}`, times, times, times, times, times,
+			fmt.Sprintf(`{"files": {"y": %q}}`, npyFile(t, []int{2}, theirs...)), `{"graph": "", "nodes": []}`)
+		m := object(t, ok(t, "bench", saved(t, model), "--data", dataSet(t, x), "--json", "--seconds", "0.01", "--compare", "ort", "--errors", "--python", python))
+		rows := m["compare"].(map[string]any)["errors"].([]any)
+		require.Len(t, rows, 1)
+		return rows[0].(map[string]any)
+	}
+	row := compared(`in %x: float32[2] %y = Neg(%x) out %y`, -1, -2.5)
 	hasFields(t, row, "output", "scale", "berth_max", "berth_rms", "max", "rms", "ratio_max", "ratio_rms")
 	for field, want := range map[string]float64{"scale": 2, "berth_max": 0, "berth_rms": 0, "max": 0.25, "rms": math.Sqrt(0.125) / 2, "ratio_max": 0} {
 		assert.InDelta(t, want, row[field], 1e-12, field)
+	}
+	row = compared(`in %x: float32[2] const %t: float32[] = 3 %q, %s, %z = DynamicQuantizeLinear(%x) %c = Cast(%q) [to=1] %k = Mul(%s, %t) %y = Mul(%c, %k) out %y`, 0, 0)
+	for field, want := range map[string]float64{"scale": 6, "berth_max": 0, "max": 1} {
+		assert.InDelta(t, want, row[field], 1e-6, field)
 	}
 	fails(t, exitUsage, []string{"--errors has no effect on bench without --compare ort"}, "bench", "builtin:residual", "--errors")
 }

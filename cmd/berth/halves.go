@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
@@ -438,8 +439,45 @@ func (w widening) model(m *berth.Model) *berth.Model {
 				w.attr(&n.Attrs[i])
 			}
 		}
+		for _, n := range slices.Clone(b.Nodes) {
+			if w.to == ndarray.Float64 && onlyInFloat32(n) {
+				inFloat32(b, n)
+			}
+		}
+		_ = b.Sort() // casts make no cycle
 	})
 	return berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputNames(m)})
+}
+
+// onlyInFloat32 reports operators of quantized tensors whose scales, and what they quantize, are of no wider type.
+func onlyInFloat32(n *ssa.Node) bool {
+	return strings.HasPrefix(n.Op, "DynamicQuantize") || strings.HasPrefix(n.Op, "QLinear") || n.Domain == "com.microsoft" && (n.Op == "MatMulIntegerToFloat" || n.Op == "QAttention")
+}
+
+// inFloat32 lets a node read and write float32 in a graph of float64.
+func inFloat32(g *ssa.Graph, n *ssa.Node) {
+	cast := func(v *ssa.Value, to ndarray.DType) *ssa.Value {
+		c := g.NewNode("Cast", []*ssa.Value{v}, 1, ssa.IntAttr("to", int64(to)))
+		c.Out[0].Type = v.Type
+		c.Out[0].Type.DType = to
+		return c.Out[0]
+	}
+	for i, v := range n.In {
+		if v != nil && v.Type.DType == ndarray.Float64 {
+			n.SetInput(i, cast(v, ndarray.Float32))
+		}
+	}
+	for _, v := range n.Out {
+		if v != nil && v.Type.DType == ndarray.Float64 {
+			v.Type.DType = ndarray.Float32
+			readers := slices.Clone(v.Uses())
+			wide := cast(v, ndarray.Float64)
+			for _, u := range readers {
+				u.Node.SetInput(u.Index, wide)
+			}
+			g.ReplaceResult(v, wide)
+		}
+	}
 }
 
 // widens reports a type that is replaced.
