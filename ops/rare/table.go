@@ -52,6 +52,11 @@ var own = []*ops.Op{
 	&CausalConvWithState,
 	&SparseAttention,
 	&QEmbedLayerNormalization,
+	&GemmFastGelu,
+	&MulInteger,
+	&MatMulBnb4,
+	&SVMClassifier,
+	&SVMRegressor,
 }
 
 func init() { ops.Register(own...) }

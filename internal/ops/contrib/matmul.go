@@ -136,11 +136,13 @@ func evalFusedGemm[T kit.RealNum](c *ops.Call) {
 }
 
 // GemmFastGelu is FastGelu(X · W + bias).
-var GemmFastGelu = ops.Op{
-	Domain: Microsoft, Name: "GemmFastGelu", Since: 1, Doc: "Y = gelu(X · W + bias) by the tanh approximation",
-	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Infer: kit.Rule(kit.InferMatMul), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MatMulCost},
-	Eval: kit.FloatKernel(evalGemmFastGelu[float32], evalGemmFastGelu[float64]),
+func GemmFastGelu() ops.Op {
+	return ops.Op{
+		Domain: Microsoft, Name: "GemmFastGelu", Since: 1, Doc: "Y = gelu(X · W + bias) by the tanh approximation",
+		MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
+		Infer: kit.Rule(kit.InferMatMul), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MatMulCost},
+		Eval: kit.FloatKernel(evalGemmFastGelu[float32], evalGemmFastGelu[float64]),
+	}
 }
 
 func evalGemmFastGelu[T float32 | float64](c *ops.Call) {

@@ -42,13 +42,15 @@ var MatMulInteger16 = productOp("MatMulInteger16", "Y = A · B of 16-bit integer
 
 // MulInteger multiplies quantized elements in 32 bits, broadcasting:
 // C = (A - A_zero_point) * (B - B_zero_point).
-var MulInteger = ops.Op{
-	Domain: Microsoft, Name: "MulInteger", Since: 1, Doc: "C = (A - A_zero_point) * (B - B_zero_point) in int32",
-	MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		return ops.One(kit.Try(ops.BroadcastTypes(ndarray.Int32, ops.InType(n, 0), ops.InType(n, 2))))
-	}),
-	Eval: kit.Kernel(evalMulInteger),
+func MulInteger() ops.Op {
+	return ops.Op{
+		Domain: Microsoft, Name: "MulInteger", Since: 1, Doc: "C = (A - A_zero_point) * (B - B_zero_point) in int32",
+		MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+			return ops.One(kit.Try(ops.BroadcastTypes(ndarray.Int32, ops.InType(n, 0), ops.InType(n, 2))))
+		}),
+		Eval: kit.Kernel(evalMulInteger),
+	}
 }
 
 func evalDynamicQuantizeMatMul(c *ops.Call) {

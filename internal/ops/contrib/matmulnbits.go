@@ -175,19 +175,21 @@ func groupOf(c *ops.Call, idx *ndarray.Array, k, block, blocks int) func(int) in
 //
 // B packs two values a byte, the first in the high bits. Source of the tables:
 // https://arxiv.org/abs/2305.14314, appendix E (NF4).
-var MatMulBnb4 = ops.Op{
-	Domain: Microsoft, Name: "MatMulBnb4", Since: 1, Doc: "Y = A · dequantize(B)ᵀ, 4-bit floats",
-	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{nbitsRows, nbitsCols,
-		ops.IntAttr("block_size").Mandatory().Between(1, math.MaxInt32), ops.IntAttr("quant_type").Mandatory().Between(0, 1),
-		ops.IntAttr("training_mode", 0), ops.IntAttr("transB", 1)},
-	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		if ops.Int(n, "transB") == 0 {
-			return inferLastTo("K")(n)
-		}
-		return inferLastTo("N")(n)
-	}),
-	Eval: kit.Kernel(evalMatMulBnb4), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: weightedCost},
+func MatMulBnb4() ops.Op {
+	return ops.Op{
+		Domain: Microsoft, Name: "MatMulBnb4", Since: 1, Doc: "Y = A · dequantize(B)ᵀ, 4-bit floats",
+		MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
+		Attrs: []*ops.AttrSpec{nbitsRows, nbitsCols,
+			ops.IntAttr("block_size").Mandatory().Between(1, math.MaxInt32), ops.IntAttr("quant_type").Mandatory().Between(0, 1),
+			ops.IntAttr("training_mode", 0), ops.IntAttr("transB", 1)},
+		Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+			if ops.Int(n, "transB") == 0 {
+				return inferLastTo("K")(n)
+			}
+			return inferLastTo("N")(n)
+		}),
+		Eval: kit.Kernel(evalMatMulBnb4), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: weightedCost},
+	}
 }
 
 // bnb4Tables are the values of FP4 and NF4.

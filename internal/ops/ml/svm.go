@@ -15,16 +15,18 @@ import (
 //	Y = rho + sum over vectors s of coefficient(s) * kernel(X, s)
 //
 // Without support vectors it is linear. A one-class machine gives the sign.
-var SVMRegressor = ops.Op{
-	Domain: mlDomain, Name: "SVMRegressor", Since: 1, Doc: "Y = rho + sum_s c_s * K(X, s)",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.FloatsAttr("coefficients"), ops.FloatsAttr("kernel_params"),
-		ops.StrAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"), ops.IntAttr("n_supports", 0).AtLeast(0), ops.IntAttr("one_class", 0),
-		postTransformAttr, ops.FloatsAttr("rho"), ops.FloatsAttr("support_vectors")},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		return ops.One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(1)))
-	}),
-	Eval: kit.Kernel(evalSVMRegressor),
+func SVMRegressor() ops.Op {
+	return ops.Op{
+		Domain: mlDomain, Name: "SVMRegressor", Since: 1, Doc: "Y = rho + sum_s c_s * K(X, s)",
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+		Attrs: []*ops.AttrSpec{ops.FloatsAttr("coefficients"), ops.FloatsAttr("kernel_params"),
+			ops.StrAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"), ops.IntAttr("n_supports", 0).AtLeast(0), ops.IntAttr("one_class", 0),
+			postTransformAttr, ops.FloatsAttr("rho"), ops.FloatsAttr("support_vectors")},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+			return ops.One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(1)))
+		}),
+		Eval: kit.Kernel(evalSVMRegressor),
+	}
 }
 
 // svmKernel measures how alike two rows are.
@@ -96,18 +98,20 @@ func evalSVMRegressor(c *ops.Call) {
 // Estimates for Multi-class Classification by Pairwise Coupling", JMLR 5, 2004,
 // second method). Without vectors_per_class there is one
 // linear function per class.
-var SVMClassifier = ops.Op{
-	Domain: mlDomain, Name: "SVMClassifier", Since: 1, Doc: "Y = class with most votes, Z = scores or probabilities",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: []*ops.AttrSpec{ops.IntsAttr("classlabels_ints"), ops.StringsAttr("classlabels_strings"),
-		ops.FloatsAttr("coefficients"), ops.FloatsAttr("kernel_params"), ops.StrAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"),
-		postTransformAttr, ops.FloatsAttr("prob_a"), ops.FloatsAttr("prob_b"),
-		ops.FloatsAttr("rho"), ops.FloatsAttr("support_vectors"), ops.IntsAttr("vectors_per_class").Between(0, 1<<31)},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		l := labelsOf(n)
-		return inferClassifier(n, ssa.D(int64(svmColumns(l.count(), len(ops.Ints(n, "vectors_per_class")) > 0, n.Has("prob_a")))))
-	}),
-	Eval: kit.Kernel(evalSVMClassifier),
+func SVMClassifier() ops.Op {
+	return ops.Op{
+		Domain: mlDomain, Name: "SVMClassifier", Since: 1, Doc: "Y = class with most votes, Z = scores or probabilities",
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
+		Attrs: []*ops.AttrSpec{ops.IntsAttr("classlabels_ints"), ops.StringsAttr("classlabels_strings"),
+			ops.FloatsAttr("coefficients"), ops.FloatsAttr("kernel_params"), ops.StrAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"),
+			postTransformAttr, ops.FloatsAttr("prob_a"), ops.FloatsAttr("prob_b"),
+			ops.FloatsAttr("rho"), ops.FloatsAttr("support_vectors"), ops.IntsAttr("vectors_per_class").Between(0, 1<<31)},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+			l := labelsOf(n)
+			return inferClassifier(n, ssa.D(int64(svmColumns(l.count(), len(ops.Ints(n, "vectors_per_class")) > 0, n.Has("prob_a")))))
+		}),
+		Eval: kit.Kernel(evalSVMClassifier),
+	}
 }
 
 // svmColumns is how many scores a sample gets.

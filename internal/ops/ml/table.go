@@ -17,8 +17,6 @@ var Ops = []*ops.Op{
 	&Normalizer,
 	&OneHotEncoder,
 	&Scaler,
-	&SVMClassifier,
-	&SVMRegressor,
 	&TreeEnsemble,
 	&TreeEnsembleClassifier,
 	&TreeEnsembleRegressor,
