@@ -26,7 +26,7 @@ const (
 	bpOffs, bpRuns, bpWords, bpPixel   = 32, 40, 48, 56
 	bpOut, bpOutRow, bpCols, bpFactors = 64, 72, 80, 88
 	bpMost, bpFlip, bpZeros            = 96, 100, 104
-	byteAhead                          = 2048
+	bpAhead, bpAheadStep               = 112, 120
 )
 
 func emitBytePixels(g *gen) {
@@ -51,14 +51,21 @@ func (g *gen) bytePixels(h int) {
 		}
 	}
 	d.s, d.w = d.field(args, bpPixel), d.field(args, bpW)
-	offs, runs := d.field(args, bpOffs), d.field(args, bpRuns)
+	offs, runs, ahead := d.field(args, bpOffs), d.field(args, bpRuns), d.field(args, bpAhead)
+	g.ADDQ(d.w, ahead)
 	d.count("run", runs, func() {
 		d.base[0] = g.GP64()
 		g.MOVQ(at(args, bpIn), d.base[0])
 		g.ADDQ(at(offs, 0), d.base[0])
 		g.advance(8, offs)
 		words := d.field(args, bpWords)
-		g.loop("words", words, 1, d.byteWord)
+		g.loop("words", words, 1, func() {
+			for j := range 2 {
+				g.PREFETCHT0(at(ahead, j*g.bytes()))
+			}
+			g.ADDQ(at(args, bpAheadStep), ahead)
+			d.byteWord()
+		})
 	})
 	out := d.field(args, bpOut)
 	g.TESTQ(out, out)
@@ -115,9 +122,6 @@ func (d *direct) byteWord() {
 		d.base[i] = d.third(d.base[i-1], d.s)
 	}
 	w := [2]vec{d.ld(at(d.w, 0)), d.ld(at(d.w, d.bytes()))}
-	for j := range w {
-		d.PREFETCHT0(at(d.w, byteAhead+j*d.bytes()))
-	}
 	for i := range d.acc {
 		x := d.to(d.VPBROADCASTD, pixelAt(d.base[:], d.s, i, 0))
 		for j := range w {

@@ -493,7 +493,9 @@ func (b *bytePixels) panelOf(r *intConvRun, outer, chunk, panel int, sums []int3
 		a.Factors, a.Cols, a.Most, a.Flip, a.Zeros = machine.Ptr(r.factors, oc), cols, q.Most, q.Flip, q.Zeros
 	}
 	first, n := 0, 0
-	for tile := chunk * b.perChunk; tile < min((chunk+1)*b.perChunk, b.lines*b.tiles.P); tile++ {
+	from, to := chunk*b.perChunk, min((chunk+1)*b.perChunk, b.lines*b.tiles.P)
+	for tile := from; tile < to; tile++ {
+		b.fetch(&a, tile-from, to-from)
 		line := tile / b.tiles.P
 		x, h := b.tiles.Part(tile % b.tiles.P)
 		if n == 0 {
@@ -524,6 +526,17 @@ func (b *bytePixels) panelOf(r *intConvRun, outer, chunk, panel int, sums []int3
 		}
 	case !c.outPixels:
 		toPlanes(t, r.q.Y[(image*c.s.OutC+oc)*c.outN+first:], c.outN, bytes, n, t.Nr, cols, words)
+	}
+}
+
+// fetch has call i of n by a panel fetch weights: the first one its own, a little ahead, the others each their part of the next panel, which memory
+// beyond the caches sends while this one is multiplied.
+func (b *bytePixels) fetch(a *simd.PixelArgs, i, n int) {
+	const line, little = 2 * 64, 2048
+	a.Ahead, a.AheadStep = little, line
+	if i > 0 {
+		a.AheadStep = machine.CeilDiv(line, n-1)
+		a.Ahead = b.k * (line + (i-1)*a.AheadStep)
 	}
 }
 

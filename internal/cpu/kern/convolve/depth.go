@@ -131,34 +131,25 @@ func (c *depthConv) task(r *convRun, i, worker int) {
 			bias[j] = r.args.Bias[first+j*c.each]
 		}
 	}
+	weights := r.w.At((turn*s.blocks + p.block) * c.taps * s.g.b)
+	if c.s.Half != NoHalf {
+		c.halfStrip(r, &p, buf.Floats(c.plainFloats()), turn, weights, &bias[0])
+		return
+	}
 	lo, hi := c.bounds()
 	n := (p.y1 - p.y0) * c.out[2]
 	to := (p.image*c.s.OutC+first)*c.outN + p.y0*c.out[2]
-	plain := buf.Floats(c.plainFloats())
 	var res []float32
 	switch {
-	case e.Residual && len(plain) > 0:
-		r.bringHalves(p.out, plain, to, step, p.have, n)
-		res = p.out
-	case e.Residual && c.s.Half != NoHalf:
-		res = p.out[:n*s.g.b]
-		c.s.Half.widen(res, r.args.Halves.Residual[s.outAt(&p):])
 	case e.Residual && c.s.OutBlocked:
 		res = r.args.Residual[s.outAt(&p):]
 	case e.Residual:
 		r.bringResidual(p.out, to, step, p.have, n)
 		res = p.out
 	}
-	s.sum(c.t, &p, res, r.w.At((turn*s.blocks+p.block)*c.taps*s.g.b), &bias[0], lo, hi)
+	s.sum(c.t, &p, res, weights, &bias[0], lo, hi)
 	if c.s.OutBlocked {
 		c.finishBlock(p.out[:n*s.g.b], p.block)
-		if c.s.Half != NoHalf {
-			c.s.Half.narrow(r.args.Halves.Y[s.outAt(&p):][:n*s.g.b], p.out[:n*s.g.b])
-		}
-		return
-	}
-	if len(plain) > 0 {
-		r.leaveHalves(p.out, plain, to, step, p.have, n)
 		return
 	}
 	r.leave(p.out, to, step, p.have, n)

@@ -107,7 +107,7 @@ func (h Half) narrow(dst []uint16, src []float32) {
 }
 
 // halfPixels is about how many pixels of a pair of blocks are computed before they are narrowed.
-const halfPixels = 256
+const halfPixels = 128
 
 // canWiden reports whether a task may take all pairs of output blocks over pixels that it widens for itself.
 func (d *directConv) canWiden() bool {
@@ -223,4 +223,52 @@ func (d *directConv) leaveHalf(r *convRun, k *directTask, j int, tile []float32)
 		return
 	}
 	r.leaveHalves(block, tile[2*size:], at, step, min(d.b, d.ocg-(2*k.pair+j)*d.b), k.pixels)
+}
+
+// halfStrip computes a depthwise strip a few rows at a time: they are widened, summed up and narrowed while they are in the L1 cache. There is room for
+// a plain strip if the result is plain; turn is that of the output channels.
+func (c *depthConv) halfStrip(r *convRun, p *strip, plain []float32, turn int, w, bias *float32) {
+	const near = 1 << 12 // floats
+	s := &c.strips
+	line, rows, done := s.g.in[1]*c.b, max(1, near/(c.out[2]*c.b)), p.top
+	var x source
+	if s.padded { // all rows were widened
+		rows = p.y1 - p.y0
+	} else {
+		x = r.input(s.inAt(p))
+	}
+	for y := p.y0; y < p.y1; y += rows {
+		part := *p
+		part.y0, part.y1 = y, min(y+rows, p.y1)
+		if _, end := s.g.reach(part.y0, part.y1); end > done && !s.padded {
+			at := (done - p.top) * line
+			x.take(p.in[at:(end-p.top)*line], at)
+			done = end
+		}
+		c.halfRows(r, &part, plain, turn, w, bias)
+	}
+}
+
+// halfRows computes rows whose input is widened.
+func (c *depthConv) halfRows(r *convRun, p *strip, plain []float32, turn int, w, bias *float32) {
+	s, half, res := &c.strips, c.s.Half, []float32(nil)
+	lo, hi := c.bounds()
+	pixels := (p.y1 - p.y0) * c.out[2]
+	tile, step := p.out[:pixels*c.b], c.each*c.outN
+	to := (p.image*c.s.OutC+p.block*c.b*c.each+turn)*c.outN + p.y0*c.out[2]
+	switch {
+	case c.s.Epilogue.Residual && c.s.OutBlocked:
+		res = tile
+		half.widen(res, r.args.Halves.Residual[s.outAt(p):])
+	case c.s.Epilogue.Residual:
+		res = tile
+		r.bringHalves(res, plain, to, step, p.have, pixels)
+	}
+	s.sum(c.t, p, res, w, bias, lo, hi)
+	if !c.s.OutBlocked {
+		r.leaveHalves(tile, plain, to, step, p.have, pixels)
+		return
+	}
+	c.finishBlock(tile, p.block)
+	half.narrow(r.args.Halves.Y[s.outAt(p):][:len(tile)], tile)
 }

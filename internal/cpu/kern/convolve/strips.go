@@ -168,7 +168,7 @@ func (p strip) rows(s *strips, cut int) strip {
 }
 
 // loadAt brings a strip of x into the blocked layout, and finds its place in y if that is
-// blocked. Strips of halves are widened.
+// blocked. Rows of halves are widened when they are read, unless padding is written out.
 func (s *strips) loadAt(t *simd.Table, p strip, x source, y []float32, buf *machine.Scratch) strip {
 	g := &s.g
 	var end int
@@ -188,7 +188,6 @@ func (s *strips) loadAt(t *simd.Table, p strip, x source, y []float32, buf *mach
 		return p
 	}
 	if s.half != NoHalf {
-		x.take(p.in[:(end-p.top)*g.in[1]*g.b], s.inAt(&p))
 		return p
 	}
 	inN := g.in[0] * g.in[1]

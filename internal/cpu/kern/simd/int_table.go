@@ -78,6 +78,9 @@ type PixelArgs struct {
 	Most    float32        // as in RequantPixels
 	Flip    uint32
 	Zeros   int32
+
+	Ahead     int // bytes from W to weights that are fetched into the cache, two lines for each word of the window
+	AheadStep int // from those of a word to those of the next
 }
 
 // DepthArgs is the argument block of the kernel that sums up and quantizes windows of one channel each over pixels
