@@ -39,10 +39,10 @@ type verification struct {
 	noted     float64      // the difference that res.Note tells of, for 16-bit floats
 	variant   bool         // the inputs compared are no ordinary ones, but scaled or empty; see variants.go
 	scaled    bool
-	given     bool // selections are those of the original; see selections.go
-	vagueOf   string
-	vague     bool // with scaled inputs, what rounding makes in an output explains any value of it
-	tied      bool // selections differ, and so does something else
+	given     bool   // selections are those of the original; see selections.go
+	vague     bool   // what rounding makes in an output explains any value of it
+	vagueOf   string // the first such output
+	tied      bool   // selections differ, and so does something else
 }
 
 func (a *app) newVerification(m, opt *berth.Model, have map[string]ndarray.Value, f optimizeFlags, res *optimizeJSON) *verification {

@@ -133,7 +133,10 @@ func (v *verification) accurate(ctx context.Context, in, got, want map[string]nd
 		return 0, false, ctx.Err()
 	}
 	g, w := tensors(got), tensors(want)
-	for name := range w {
+	for _, name := range slices.Sorted(maps.Keys(w)) {
+		if !v.vague {
+			v.vagueOf = name
+		}
 		r, pass := v.outputAsAccurate(g[name], w[name], wide.of(name))
 		for nudge := 2; !pass && nudge <= nudges && w[name].Len() <= fewElements; nudge++ {
 			if wide.nudged, err = v.runNudged(ctx, in, nudge, wide.nudged); err != nil {
@@ -265,13 +268,14 @@ func (v *verification) near(ctx context.Context, d *doubtful) (near, ran bool, e
 		return false, false, ctx.Err()
 	}
 	g, w, e := tensors(d.got), tensors(d.want), tensors(exact)
-	for name, want := range w {
-		y := e[name]
+	for _, name := range slices.Sorted(maps.Keys(w)) {
+		want, y := w[name], e[name]
 		own, ok1 := distanceOf(want, y, want)
 		made, ok2 := distanceOf(g[name], y, want)
-		if tellsNothing(own, y) || !ok1 && isNumeric(want.DType) {
-			v.vague, v.vagueOf = true, name
+		if !v.vague {
+			v.vagueOf = name
 		}
+		v.vague = v.vague || tellsNothing(own, y) || !ok1 && isNumeric(want.DType)
 		if ok1 != ok2 || ok1 && !(v.unmeasured(g[name], want, y) && made.within(own, halfTimes, halfUnits*unitOf(ndarray.Float32)*v.scaleOf(y))) {
 			return false, true, nil
 		}
