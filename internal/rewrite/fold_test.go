@@ -5,6 +5,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 func TestFold(t *testing.T) {
@@ -17,6 +20,8 @@ func TestFold(t *testing.T) {
 		{name: "constant of shape stays one element", before: `in %x: float32[1000,1000] const %s: int64[2] = [1000, 1000]
 			%w = ConstantOfShape(%s) [value=tensor(float32[1] = [0.5])] %v = Transpose(%w) const %k: float32[] = 2 %u = Mul(%v, %k) %y = Add(%x, %u) out %y`,
 			after: `in %x: float32[1000,1000] const %u: float32[1000,1000] = splat 1 %y = Add(%x, %u) out %y`},
+		{name: "indices within one element repeated", before: `in %x: float32[1] const %d: float32[10] = splat 2 const %i: int64[1] = [9] const %j: int64[1,1] = [-10]
+			%a = GatherElements(%d, %i) %b = GatherND(%d, %j) %s = Add(%a, %b) %y = Add(%x, %s) out %y`, after: `in %x: float32[1] const %s: float32[1] = [4] %y = Add(%x, %s) out %y`},
 		{name: "expansion of different elements stays", before: `in %x: float32[1000,2] const %s: int64[2] = [1000, 2] const %k: float32[1,2] = [1, 2]
 			%w = Expand(%k, %s) %y = Add(%x, %w) out %y`},
 		{name: "small expansion folds", before: `in %x: float32[3,2] const %s: int64[2] = [3, 2] const %k: float32[1,2] = [1, 2]
@@ -53,6 +58,28 @@ func TestFold(t *testing.T) {
 			after: `in %x: float32[N,3,4] const %y: int64[] = 4 out %y`},
 		{name: "shape of the unknown part stays", before: `in %x: float32[N,3,4] %s = Shape(%x) const %i: int64[] = 0 %y = Gather(%s, %i) [axis=0] out %y`},
 	})
+}
+
+// TestFoldKeepsErrors: nodes that refuse their constant operands stay, so that a run refuses them; also where the data is one element repeated.
+func TestFoldKeepsErrors(t *testing.T) {
+	for _, c := range []struct{ name, text string }{
+		{"GatherElements", `const %i: int64[1] = [10] %y = GatherElements(%d, %i)`},
+		{"GatherND", `const %i: int64[1,1] = [-11] %y = GatherND(%d, %i)`},
+		{"ReverseSequence", `const %l: int64[1] = [11] const %s: int64[2] = [10, 1] %e = Reshape(%d, %s) %y = ReverseSequence(%e, %l)`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := ssa.ParseGraph(`graph "g" { const %d: float32[10] = splat 2 ` + c.text + ` out %y }`)
+			require.NoError(t, err)
+			m := &ssa.Module{Graph: g}
+			_, err = Run(t.Context(), m, Options{MaxOpset: -1})
+			require.NoError(t, err)
+			require.Len(t, m.Graph.Nodes, 1)
+			assert.Equal(t, c.name, m.Graph.Nodes[0].Op)
+			_, err = ops.Interpret(t.Context(), m.Graph, nil, nil)
+			var at *ops.NodeError
+			assert.ErrorAs(t, err, &at)
+		})
+	}
 }
 
 // TestViewResults: a constant under another shape has the elements that the reference kernel gives, and the bytes of the first.

@@ -31,7 +31,7 @@ func (c *Context) splatResult(n *ssa.Node) *ssa.Constant {
 		e = fillElement(n)
 	case n.Op == "Concat":
 		e = commonElement(n.In)
-	case ops.Of(n).Facts.IsMovement():
+	case ops.Of(n).Facts.IsMovement() && !readsIndices[n.Op]:
 		e = splatOf(n.Input(0))
 	case ops.Of(n).Facts.IsElementwise():
 		e = c.elementwiseElement(n)
@@ -41,6 +41,9 @@ func (c *Context) splatResult(n *ssa.Node) *ssa.Constant {
 	}
 	return ssa.NewSplat(e, shape...)
 }
+
+// readsIndices are the movements with operands that shape inference need not look at. Indices outside of the data are found when they are evaluated.
+var readsIndices = map[string]bool{"Gather": true, "GatherElements": true, "GatherND": true, "ReverseSequence": true}
 
 // splatOf returns the element of a splat; dense constants do not count, except
 // single elements.
