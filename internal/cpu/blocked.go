@@ -6,7 +6,6 @@ import (
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/epilogue"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
-	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ops"
@@ -184,8 +183,11 @@ func (k *globalBlocks) Choice() backend.Choice {
 	return backend.Choice{Algorithm: "columns, then the row that is left", Reason: "the image is blocked"}
 }
 
-// lanesPixels are the pixels that one call of a kernel scales: factors are repeated for them.
-const lanesPixels = 32
+// lanesPixels are the pixels that are scaled before an activation is computed that is no clamp.
+const lanesPixels = 256
+
+// onlyTap is the tap of a window of one pixel, as which an image is scaled: factors stay in registers.
+var onlyTap [2]int
 
 // lanes is y = act(x·scale[c] + shift[c]) over blocked images. Factors are constant, or operand 1,
 // which has one for each channel (of each image, or of all).
@@ -195,7 +197,7 @@ type lanes struct {
 	scale, shift                 []float32 // of all blocks, padded with zeros; nil if operand 1 is one of them
 	adds                         bool      // operand 1 is the shift
 	perImage                     bool
-	then                         epilogue.Epilogue
+	then                         simd.Epilogue // its activation
 	ws, threads                  int
 }
 
@@ -203,7 +205,7 @@ func (p *prep) newLanes() *lanes {
 	x := p.in[0].shape
 	b := convolve.Block()
 	k := &lanes{n: x[0], blocks: ceilDiv(x[1], b), channels: x[1], spatial: sizeOf(x[2:]), b: b, threads: p.threads}
-	k.ws = p.perWorker(8*lanesPixels*b, k.n*k.blocks)
+	k.ws = p.perWorker(8*b, k.n*k.blocks)
 	return k
 }
 
@@ -214,7 +216,7 @@ func prepareBlockedNorm(p *prep) (ops.Kernel, error) {
 		return nil, nil
 	}
 	k := p.newLanes()
-	k.then = then
+	k.then = simd.Epilogue{Act: then.Act, P0: then.P0, P1: then.P1}
 	var stats [4][]float32
 	for i := range stats {
 		v, err := p.floats(i + 1)
@@ -260,20 +262,20 @@ func (k *lanes) Choice() backend.Choice {
 
 // tile scales one block of an image.
 func (k *lanes) tile(c *ops.Call, i, worker int) {
-	buf := scratchOf[float32](c, k.ws+worker*8*lanesPixels*k.b, 2*lanesPixels*k.b)
-	scale, shift := buf[:lanesPixels*k.b], buf[lanesPixels*k.b:]
-	k.factors(c, i, scale[:k.b], shift[:k.b])
-	for n := k.b; n < len(scale); n *= 2 {
-		copy(scale[n:], scale[:n])
-		copy(shift[n:], shift[:n])
+	buf := scratchOf[float32](c, k.ws+worker*8*k.b, 2*k.b)
+	scale, shift := buf[:k.b], buf[k.b:]
+	k.factors(c, i, scale, shift)
+	lo, hi, clamps := k.then.Clamp()
+	if !clamps {
+		lo, hi = simd.NegInf, simd.PosInf
 	}
-	t, size := simd.Active(), k.spatial*k.b
+	t, after, size := simd.Active(), k.then.After(), k.spatial*k.b
 	x, y := f32(c.In[0])[i*size:][:size], f32(c.Out[0])[i*size:][:size]
-	for at := 0; at < size; at += len(scale) {
-		n := min(len(scale), size-at)
-		t.MulAddRows(machine.F32p(y, at), machine.F32p(x, at), &scale[0], &shift[0], n)
-		if k.then.Act != simd.Identity {
-			t.UnaryRow(k.then.Act, y[at:at+n], y[at:at+n], k.then.P0, k.then.P1)
+	for at := 0; at < size; at += lanesPixels * k.b {
+		n := min(lanesPixels*k.b, size-at)
+		t.BlockTaps(&y[at], &x[at], 0, 1, n/k.b, 0, 0, 4*k.b, &onlyTap[0], 1, &scale[0], &shift[0], nil, lo, hi)
+		if after != simd.Identity {
+			t.UnaryRow(after, y[at:at+n], y[at:at+n], k.then.P0, k.then.P1)
 		}
 	}
 	if have := k.channels - i%k.blocks*k.b; have < k.b {
