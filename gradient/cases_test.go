@@ -148,6 +148,7 @@ func ruleCases() []ruleCase {
 func linearCases() []ruleCase {
 	ints, num, str := ssa.IntsAttr, ssa.IntAttr, ssa.StringAttr
 	window := []ssa.Attr{ints("kernel_shape", 2, 2), ints("strides", 2, 1), ints("pads", 1, 0, 0, 1)}
+	ceiled := []ssa.Attr{ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("pads", 1, 0, 0, 1), num("ceil_mode", 1)}
 	return []ruleCase{
 		{op: "MatMul", in: []operand{around(2, 3), around(3, 4)}}, {op: "MatMul", in: []operand{around(3), around(3, 4)}}, {op: "MatMul", in: []operand{around(2, 3), around(3)}},
 		{op: "MatMul", in: []operand{around(3), around(3)}}, {op: "MatMul", in: []operand{around(2, 1, 2, 3), around(4, 3, 2)}},
@@ -166,6 +167,9 @@ func linearCases() []ruleCase {
 		{op: "Conv", in: []operand{around(2, 3, 7), around(2, 3, 3)}, attrs: []ssa.Attr{str("auto_pad", ""), ints("pads", 1, 0)}},
 		{op: "ConvTranspose", in: []operand{around(2, 3, 5), around(3, 2, 3)}, attrs: []ssa.Attr{str("auto_pad", ""), ints("pads", 1, 0)}},
 		{op: "AveragePool", in: []operand{image}, attrs: append(slices.Clip(window), str("auto_pad", ""))},
+		{op: "AveragePool", in: []operand{image}, attrs: append(slices.Clip(ceiled), num("count_include_pad", 0))},
+		{op: "AveragePool", in: []operand{image}, attrs: append(slices.Clip(ceiled), num("count_include_pad", 1))},
+		{op: "LpPool", in: []operand{image}, attrs: ceiled}, {op: "MaxPool", in: []operand{image}, attrs: ceiled},
 		{op: "ConvTranspose", in: []operand{image, around(4, 3, 3, 2), around(3)}, attrs: []ssa.Attr{ints("strides", 2, 1), ints("pads", 1, 0, 0, 1), ints("output_padding", 1, 0)}},
 		{op: "ConvTranspose", in: []operand{image, around(4, 1, 3, 3)}, attrs: []ssa.Attr{num("group", 4)}}, {op: "ConvTranspose", in: []operand{image, around(4, 2, 2, 2)}, attrs: []ssa.Attr{num("group", 2), ints("strides", 2, 2)}},
 		{op: "MaxPool", in: []operand{image}, attrs: window}, {op: "MaxPool", in: []operand{image}, attrs: window, results: 2},

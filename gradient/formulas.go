@@ -1,6 +1,7 @@
 package gradient
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -134,10 +135,22 @@ func (g *builder) root(x *ssa.Value, p int64) *ssa.Value {
 
 func lpPoolFormula(g *builder, n *ssa.Node) []*ssa.Value {
 	p, count := ops.Int(n, "p"), 1.0
+	var size []int
 	for _, k := range ops.Ints(n, "kernel_shape") {
 		count *= float64(k)
+		size = append(size, int(k))
 	}
-	means := g.with("AveragePool", one(g.power(n.In[0], p)), append(attrsBut(n, "p"), ssa.IntAttr("count_include_pad", 1))...)
+	x, attrs := g.power(n.In[0], p), attrsBut(n, "p")
+	if ops.Int(n, "ceil_mode") != 0 { // means leave out what lies beyond the padding
+		w, ok := g.window(n, size)
+		if !ok {
+			return nil
+		}
+		r := len(size)
+		x = g.op("Pad", x, g.ints(slices.Concat([]int64{0, 0}, w.pads[:r], []int64{0, 0}, w.pads[r:])...))
+		attrs = attrsBut(n, "p", "ceil_mode", "pads", "auto_pad")
+	}
+	means := g.with("AveragePool", one(x), append(attrs, ssa.IntAttr("count_include_pad", 1))...)
 	return one(g.root(g.scaled(means, count), p))
 }
 

@@ -118,18 +118,19 @@ func gemmGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 type windowAttrs struct {
 	in, kernel, out               []int
 	strides, dilations, pads, end []int64 // end: what a transposed convolution must add
+	over                          []int64 // by how much the last windows reach beyond the padding, with ceil_mode: a part of pads
 }
 
 // window reads the geometry; sizes must be known.
 func (g *builder) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
 	x, okX := n.In[0].Type.Static()
 	y, okY := n.Out[0].Type.Static()
-	if !okX || !okY || len(x) != len(kernel)+2 || ops.Int(n, "ceil_mode") != 0 {
-		g.fail(n, fmt.Errorf("sizes must be known and ceil_mode 0: %w", ops.ErrUnsupported))
+	if !okX || !okY || len(x) != len(kernel)+2 {
+		g.fail(n, fmt.Errorf("sizes must be known: %w", ops.ErrUnsupported))
 		return nil, false
 	}
 	r := len(kernel)
-	w := &windowAttrs{in: x[2:], out: y[2:], kernel: kernel, strides: ops.Ints(n, "strides"), dilations: ops.Ints(n, "dilations"), pads: ops.Ints(n, "pads")}
+	w := &windowAttrs{in: x[2:], out: y[2:], kernel: kernel, strides: ops.Ints(n, "strides"), dilations: ops.Ints(n, "dilations"), pads: slices.Clone(ops.Ints(n, "pads"))}
 	ones := slices.Repeat([]int64{1}, r)
 	if w.strides == nil {
 		w.strides = ones
@@ -151,7 +152,10 @@ func (g *builder) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
 				w.pads[i], w.pads[r+i] = w.pads[r+i], w.pads[i]
 			}
 		}
-		w.end = append(w.end, int64(w.in[i])+w.pads[i]+w.pads[r+i]-covered)
+		left := int64(w.in[i]) + w.pads[i] + w.pads[r+i] - covered
+		w.over = append(w.over, max(-left, 0))
+		w.pads[r+i] += w.over[i]
+		w.end = append(w.end, max(left, 0))
 	}
 	return w, true
 }
@@ -356,9 +360,21 @@ func averagePoolGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value 
 	one := g.number(x, 1)
 	ones := g.op("Expand", one, g.ints(append(dims, kernel...)...))
 	count := g.number(x, float64(kit.SizeOf(size)))
-	if ops.Int(n, "count_include_pad") == 0 && slices.Max(w.pads) > 0 {
-		count = g.with("Conv", []*ssa.Value{g.filled(x, 1), ones}, ssa.IntAttr("group", dims[0]), ssa.IntsAttr("strides", w.strides...),
-			ssa.IntsAttr("dilations", w.dilations...), ssa.IntsAttr("pads", w.pads...))
+	counted, includes := g.filled(x, 1), ops.Int(n, "count_include_pad") != 0
+	pads, r := w.pads, len(kernel)
+	if includes { // what lies beyond the padding counts in no case
+		given := slices.Clone(pads)
+		pads = slices.Concat(make([]int64, r), w.over)
+		for i := range given {
+			given[i] -= pads[i]
+		}
+		if slices.Max(w.over) > 0 {
+			counted = g.op("Pad", counted, g.ints(slices.Concat([]int64{0, 0}, given[:r], []int64{0, 0}, given[r:])...), one)
+		}
+	}
+	if slices.Max(pads) > 0 {
+		count = g.with("Conv", []*ssa.Value{counted, ones}, ssa.IntAttr("group", dims[0]), ssa.IntsAttr("strides", w.strides...),
+			ssa.IntsAttr("dilations", w.dilations...), ssa.IntsAttr("pads", pads...))
 	}
 	return []*ssa.Value{g.transposed(w, g.op("Div", dy[0], count), ones, dims[0])}
 }

@@ -131,6 +131,7 @@ func TestConstantNodes(t *testing.T) {
 			assert.Empty(t, mod.Graph.Nodes)
 			k := mod.Graph.Results[0]
 			require.NotNil(t, k.Const)
+			assert.True(t, k.Const.Literal())
 			assert.Equal(t, "k", k.Name)
 			assert.Equal(t, tt.want, k.Type.String())
 		})

@@ -75,6 +75,7 @@ func (s *scope) addConstant(w *onnxwire.Node, attrs []boundAttr) error {
 	if err != nil {
 		return err
 	}
+	c.SetLiteral()
 	return s.define(w.Outputs[0], s.graph.AddConst(s.prefix+w.Outputs[0], c))
 }
 

@@ -26,8 +26,9 @@ import (
 //	splat   one element repeated over the shape: never costs more than the element
 //	lazy    read on first use (external data, packed sub-byte types)
 type Constant struct {
-	dtype ndarray.DType
-	shape []int
+	dtype   ndarray.DType
+	literal bool
+	shape   []int
 
 	splat  *ndarray.Array // one element, when the constant is a splat
 	load   loader         // how to make the array, when lazy or unaligned
@@ -204,6 +205,12 @@ func (c *Constant) Len() int {
 	}
 	return n
 }
+
+// Literal reports a number of the program that a file was exported from: one that the file writes as a node and not beside the weights.
+func (c *Constant) Literal() bool { return c.literal }
+
+// SetLiteral makes a constant that is shared with nobody yet a literal.
+func (c *Constant) SetLiteral() { c.literal = true }
 
 // Splat returns the one repeated element, if the constant is stored so.
 func (c *Constant) Splat() (*ndarray.Array, bool) { return c.splat, c.splat != nil }

@@ -25,8 +25,9 @@ type Options struct {
 	// Output is what the loss is of: an output, or another value of the model, as the scores that its last Softmax reads; "": the first
 	// output.
 	Output string
-	// Learn are the names of the weights to be changed; nil: all tensors of floats of rank 1 and more that the loss depends on, but for zeros that are
-	// only the first state of a loop or a recurrent layer. A file does not tell weights from other constants: see [Trainer.Learned].
+	// Learn are the names of the weights to be changed; nil: all tensors of floats of rank 1 and more that the loss depends on. Left out then are zeros that
+	// are only the first state of a loop or a recurrent layer, and what a file writes as Constant nodes, unless it writes all so. Other constants of a
+	// program, which its exporter may have put among the weights, a file does not tell from them: see [Trainer.Learned].
 	// Batch normalizations take the training form where their scale or bias is learned.
 	Learn     []string
 	Optimizer Optimizer // the zero value is SGD(0)

@@ -143,13 +143,23 @@ func unknownWeight(all []*gradient.Weight, name string) error {
 	return fmt.Errorf("several constants are named %q, in different bodies: Learn must name %s", name, strings.Join(names, " or "))
 }
 
-// learnable lists the tensors of floats of rank 1 and more that nodes read, but not statistics.
+// learnable lists the tensors of floats of rank 1 and more that nodes read, but not statistics, nor literals unless there is nothing else: some exporters
+// write weights so.
 func learnable(all []*gradient.Weight, stats []string) (names []string) {
 	known := setOf(stats)
+	var literals []string
 	for _, w := range all {
-		if !known[w.Name] && w.Const.DType().IsFloat() && len(w.Const.Shape()) > 0 && slices.ContainsFunc(w.Values, isOperand) && !slices.ContainsFunc(w.Values, isScale) && !isFirstState(w) {
+		switch {
+		case known[w.Name] || !w.Const.DType().IsFloat() || len(w.Const.Shape()) == 0:
+		case !slices.ContainsFunc(w.Values, isOperand) || slices.ContainsFunc(w.Values, isScale) || isFirstState(w):
+		case w.Const.Literal():
+			literals = append(literals, w.Name)
+		default:
 			names = append(names, w.Name)
 		}
+	}
+	if names == nil {
+		return literals
 	}
 	return names
 }

@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -95,4 +96,28 @@ func TestNormOfAnotherDomain(t *testing.T) {
 	tr, err := train.New(t.Context(), berth.FromModule(&ssa.Module{Graph: g}), train.Options{Loss: train.MeanSquaredError, Learn: []string{"w"}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"w"}, tr.Learned())
+}
+
+// TestLiterals: what a file writes as Constant nodes is no weight, unless there is nothing else or it is named.
+func TestLiterals(t *testing.T) {
+	for _, c := range []struct {
+		literals, learn, want []string
+	}{
+		{nil, nil, []string{"w", "k"}},
+		{[]string{"k"}, nil, []string{"w"}},
+		{[]string{"k"}, []string{"k"}, []string{"k"}},
+		{[]string{"w", "k"}, nil, []string{"w", "k"}},
+	} {
+		g, err := ssa.ParseGraph(`graph "g" { in %x: float32[2,3] const %w: float32[3] = [1,2,3] const %k: float32[3] = [1,0,1] %a = Mul(%x, %w) %y = Mul(%a, %k) out %y }`)
+		require.NoError(t, err)
+		require.NoError(t, ops.InferGraph(g))
+		for _, v := range g.Values() {
+			if slices.Contains(c.literals, v.Name) {
+				v.Const.SetLiteral()
+			}
+		}
+		tr, err := train.New(t.Context(), berth.FromModule(&ssa.Module{Graph: g}), train.Options{Loss: train.MeanSquaredError, Learn: c.learn})
+		require.NoError(t, err)
+		assert.ElementsMatch(t, c.want, tr.Learned())
+	}
 }
