@@ -118,7 +118,7 @@ func (f *compareFlags) check(a *app, inPlaceGiven bool) error {
 	case f.train != "" && (bare || f.run || f.rules || f.tape || inPlaceGiven || f.write != "" || f.csv || f.markdown || a.parallelSafe || a.schedule == "all"):
 		return usagef("--train compares planners and budgets of a model's step; it takes none of the flags that choose other rows or forms")
 	case f.train != "" && losses[f.train] == nil:
-		return usagef("--train %s is no loss%s", f.train, didYouMean(f.train, slices.Sorted(maps.Keys(losses))))
+		return unknownChoice("train", f.train, slices.Sorted(maps.Keys(losses)))
 	case f.write != "" && f.backend != "cpu":
 		return usagef("--write-instance writes the model's own placement problem, which no backend changes; leave --backend out")
 	case f.capacity < 0 || f.capacity > 0 && !bare:

@@ -161,5 +161,5 @@ func TestCompareTrain(t *testing.T) {
 	fails(t, exitFailed, []string{`(--of) must name "Gemm_4_0"`}, "compare", "builtin:mlp", "--train", "cross-entropy")
 	fails(t, exitFailed, []string{`no output is called "scores"`}, "compare", "builtin:mlp", "--train", "cross-entropy", "--of", "scores")
 	fails(t, exitUsage, []string{"--train"}, "compare", "builtin:mlp", "--train", "cross-entropy", "--csv")
-	fails(t, exitUsage, []string{"is no loss"}, "compare", "builtin:mlp", "--train", "cros-entropy")
+	fails(t, exitUsage, []string{"--train cros-entropy is unknown (did you mean cross-entropy?)"}, "compare", "builtin:mlp", "--train", "cros-entropy")
 }
