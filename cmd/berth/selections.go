@@ -136,7 +136,7 @@ func (t *tiesModels) Close() {
 }
 
 // newTiesModels changes copies of both models.
-func (v *verification) newTiesModels(ctx context.Context, in map[string]ndarray.Value) (*tiesModels, error) {
+func (v *verification) newTiesModels(ctx context.Context, in map[string]ndarray.Value, bodies bool) (*tiesModels, error) {
 	opt := v.opt
 	if v.unfolded > 0 {
 		opt = v.m
@@ -147,6 +147,9 @@ func (v *verification) newTiesModels(ctx context.Context, in map[string]ndarray.
 		return nil, err
 	}
 	t := &tiesModels{plan: selection.Of(folded, v.m.Graph(), opt.Graph())}
+	if !bodies {
+		t.plan.LeaveBodies()
+	}
 	if t.bind = bind; len(t.plan.Both) == 0 {
 		return t, nil
 	}
@@ -176,15 +179,11 @@ func (v *verification) amongTies(ctx context.Context, in map[string]ndarray.Valu
 	if v.given || !v.f.given && (v.precision.unit > 0 || quantizesWhileRunning(v.m)) {
 		return false, nil
 	}
-	t, err := v.newTiesModels(ctx, in)
+	t, runs, err := v.tiesOf(ctx, in)
 	if err != nil || len(t.plan.Both) == 0 {
 		return false, ctx.Err()
 	}
 	defer t.Close()
-	runs, err := v.runTies(ctx, t, in)
-	if err != nil {
-		return false, ctx.Err()
-	}
 	flipped, same := v.flipped(t.plan, runs)
 	if !same || len(flipped) == 0 {
 		return false, nil
@@ -209,6 +208,26 @@ func (v *verification) amongTies(ctx context.Context, in map[string]ndarray.Valu
 	}
 	v.tellTies(flipped, &res)
 	return true, nil
+}
+
+// tiesOf changes copies of both models and runs them; where they do not run with selections in bodies, those are left as they are.
+func (v *verification) tiesOf(ctx context.Context, in map[string]ndarray.Value) (t *tiesModels, runs tiesRuns, err error) {
+	for _, bodies := range []bool{true, false} {
+		if t, err = v.newTiesModels(ctx, in, bodies); err != nil {
+			continue
+		}
+		if len(t.plan.Both) == 0 {
+			return t, runs, nil
+		}
+		if runs, err = v.runTies(ctx, t, in); err == nil {
+			return t, runs, nil
+		}
+		t.Close()
+		if ctx.Err() != nil || !slices.ContainsFunc(t.plan.All, t.plan.Taped) {
+			break
+		}
+	}
+	return nil, runs, err
 }
 
 // tiesRuns are the values of both models under the selections of the original.

@@ -71,6 +71,12 @@ func (p *places) of(name string) *namedValue {
 // Taped reports a selection in a body: what it selects, and its operands, are sequences.
 func (p *Plan) Taped(name string) bool { return p.taped[name] }
 
+// LeaveBodies leaves selections in bodies as they are.
+func (p *Plan) LeaveBodies() {
+	p.All = slices.DeleteFunc(p.All, p.Taped)
+	p.Both = slices.DeleteFunc(p.Both, p.Taped)
+}
+
 // giveTape replaces what a node in a body selects by the values of an input, one after the other.
 func (p *Plan) giveTape(g *ssa.Graph, s namedValue) error {
 	values := g.AddParam(p.Given(s.name), ssa.SequenceOf(s.value.Type))

@@ -51,6 +51,9 @@ func TestOf(t *testing.T) {
 			assert.Equal(t, c.all, strings.Join(p.All, " "))
 			assert.Equal(t, c.both, strings.Join(p.Both, " "))
 			assert.Len(t, p.Missing(), len(p.All)-len(p.Both))
+			if p.LeaveBodies(); strings.Contains(c.graph, "If(") {
+				assert.Empty(t, p.All)
+			}
 		})
 	}
 }
