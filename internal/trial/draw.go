@@ -104,6 +104,11 @@ func (d *Drawing) size(i int) float64 {
 			return -1
 		}
 		return 1
+	case role.Op == "Col2Im": // blocks of one pixel
+		if n, ok := dim(len(role.of) - 1); ok && i == 0 {
+			return float64(n)
+		}
+		return 1
 	case role.Op == "Expand":
 		if n, ok := dim(len(role.of) - d.Len + i); ok && n != 1 {
 			return float64(n)

@@ -48,6 +48,7 @@ var kinds = map[string]map[int]Kind{
 	"Tile": {1: Repeat}, "Split": {1: Part}, "SplitToSequence": {1: Part}, "Slice": {1: Start, 2: Count, 3: Axis, 4: Step}, "Pad": {3: Axis},
 	"Squeeze": {1: Axis}, "Unsqueeze": {1: Axis}, "CumSum": {1: Start}, "Div": {1: Step}, "Mod": {1: Step},
 	"Gather": {1: Index}, "GatherElements": {1: Index}, "GatherND": {1: Index}, "ScatterElements": {1: Index}, "ScatterND": {1: Index}, "ArrayFeatureExtractor": {1: Index},
+	"RoiAlign": {2: Index}, "STFT": {1: Step, 3: Count}, "DFT": {1: Count, 2: Step}, "Col2Im": {1: Size, 2: Step}, "MaxUnpool": {2: Size},
 	"LSTM": {4: Length}, "GRU": {4: Length}, "RNN": {4: Length}, "ReverseSequence": {1: Length},
 	"Dropout": {1: Fraction}, "BatchNormalization": {4: Positive}, "QuantizeLinear": {1: Positive}, "DequantizeLinear": {1: Positive},
 	"QLinearConv": {1: Positive, 4: Positive, 6: Positive}, "QLinearMatMul": {1: Positive, 4: Positive, 6: Positive}, "Clip": {1: Least, 2: Most},

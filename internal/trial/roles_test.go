@@ -35,6 +35,7 @@ func TestRoles(t *testing.T) {
 		{"one size of it", `in %k: int64[1] const %f: int64[1] = 4 in %x: float32[4] %s = Concat(%k, %f) [axis=0] %y = Expand(%x, %s) out %y`, trial.Size, 1, []float64{3}, 0, nil},
 		{"a shape of as many elements", `in %k: int64[3] in %x: float32[2,3,4] %y = Reshape(%x, %k) out %y`, trial.Size, 3, []float64{4, 3, 2}, 0, nil},
 		{"another number of axes", `in %k: int64[2] in %x: float32[2,3,4] %y = Reshape(%x, %k) out %y`, trial.Size, 2, []float64{-1, 1}, 0, nil},
+		{"an image of blocks", `in %k: int64[2] in %b: int64[2] in %x: float32[1,9,4] %y = Col2Im(%x, %k, %b) out %y`, trial.Size, 2, []float64{4, 1}, 0, nil},
 		{"sizes of an image", `in %k: int64[4] in %x: float32[1,3,N,N] %y = Resize(%x, _, _, %k) out %y`, trial.Size, 4, []float64{1, 3, 12, 12}, 0, nil},
 		{"scales of an image", `in %k: float32[4] in %x: float32[1,3,N,N] %y = Resize(%x, _, %k) out %y`, trial.Scale, 4, []float64{1, 1, 2, 2}, 0, nil},
 		{"parts", `in %k: int64[3] in %x: float32[2,7] %a, %b, %c = Split(%x, %k) [axis=1] out %a, %b, %c`, trial.Part, 3, []float64{2, 2, 3}, 0, nil},
