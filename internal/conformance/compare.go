@@ -199,6 +199,9 @@ func (d *Diff) record(abs, size float64) {
 	if rel := abs / size; size > 0 && rel > d.MaxRel {
 		d.MaxRel = rel
 	}
+	if math.IsInf(abs, 1) { // from a size that may be infinite or NaN itself
+		d.MaxRel = abs
+	}
 }
 
 // closeness returns the test of one element: its absolute difference and
