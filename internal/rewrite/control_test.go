@@ -1,7 +1,15 @@
 package rewrite
 
 import (
+	"context"
+	"strings"
 	"testing"
+
+	"github.com/berth-onnx/berth/internal/graphgen"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestInline(t *testing.T) {
@@ -76,4 +84,77 @@ func TestHoistConstants(t *testing.T) {
 				else_branch: graph "e" { in %p: float32[65] in %q: float32[65] out %p } }
 			out %r } } out %y, %z`
 	sunkThenHoisted(t, before, after)
+}
+
+func TestIteration(t *testing.T) {
+	loop := func(trips, slice string) string {
+		if trips == "%t" {
+			trips = `const %z: int64[] = 0 %d = Shape(%x) %t = Gather(%d, %z) [axis=0] %r = Loop(%t`
+		} else {
+			trips = `const %u: int64[] = 3 %r = Loop(%u`
+		}
+		return `in %x: float32[T,3] in %h: float32[1,3] ` + trips + `, _, %h | %x) { body: graph "b" {
+			in %i: int64[] in %c: bool[] in %p: float32[1,3] in %y: float32[T,3] const %o: int64[] = 1 const %a: int64[1] = [0] const %b: int64[1] = [1] const %w: int64[1] = [2]
+			%s = Unsqueeze(%i, %a) ` + slice + ` %m = ReduceMax(%v, %a) [keepdims=1] %q = Add(%p, %m) out %c, %q } } out %r`
+	}
+	const exported = `%j = Add(%i, %o) %e = Unsqueeze(%j, %a) %v = Slice(%y, %s, %e, %a)`
+	const picked = `%v = Gather(%y, %s) [axis=0]`
+	of4 := func(s string) string { return strings.ReplaceAll(s, "float32[T,3]", "float32[4,3]") }
+	testRewrite(t, []*Pass{Iteration, Dead}, []rewriteCase{
+		{name: "as many iterations as elements", exact: true, before: loop("%t", exported), after: loop("%t", picked)},
+		{name: "the sum behind the view", exact: true, before: loop("%t", `%e = Add(%b, %s) %v = Slice(%y, %s, %e, %a, %b)`), after: loop("%t", picked)},
+		{name: "fewer iterations", exact: true, before: of4(loop("%u", exported)), after: of4(loop("%u", picked))},
+		{name: "maybe more iterations: stays", exact: true, before: loop("%u", exported)},
+		{name: "two elements: stays", exact: true, before: loop("%t", `%e = Add(%w, %s) %v = Slice(%y, %s, %e, %a)`)},
+		{name: "from the next on: stays", exact: true, before: loop("%t", `%e = Add(%b, %s) %f = Sub(%e, %b) %v = Slice(%y, %f, %e, %a)`)},
+	})
+}
+
+func TestUnroll(t *testing.T) {
+	const loop = `graph "g" {
+  in %x: float32[2]
+  in %w: float32[2]
+  const %n: int64[] = COUNT
+  %y, %s = Loop(%n, _, %x | %w) {
+    body: graph "b" {
+      in %i: int64[]
+      in %c: bool[]
+      in %p: float32[2]
+      in %q: float32[2]
+      %a = Mul(%p, %q)
+      %f = Cast(%i) [to=1]
+      %d = Add(%a, %f)
+      out %c, %d, %a
+    }
+  }
+  out %y, %s
+}`
+	for _, c := range []struct {
+		name   string
+		text   string
+		unroll bool
+		loops  int
+	}{
+		{"three iterations", strings.ReplaceAll(loop, "COUNT", "3"), true, 0},
+		{"not asked for", strings.ReplaceAll(loop, "COUNT", "3"), false, 1},
+		{"too many", strings.ReplaceAll(loop, "COUNT", "65"), true, 1},
+		{"random", strings.NewReplacer("COUNT", "3", "Mul(%p, %q)", "RandomUniformLike(%p) [seed=3.0]").Replace(loop), true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before, err := ssa.ParseGraph(c.text)
+			require.NoError(t, err)
+			require.NoError(t, ops.InferGraph(before))
+			after, _ := before.Clone()
+			_, err = Run(context.Background(), &ssa.Module{Graph: after, Opsets: []ssa.Opset{{Version: 18}}}, Options{Unroll: c.unroll, Check: true})
+			require.NoError(t, err)
+			loops := 0
+			for _, n := range after.Nodes {
+				if n.Op == "Loop" {
+					loops++
+				}
+			}
+			assert.Equal(t, c.loops, loops)
+			assert.NoError(t, graphgen.Agree(context.Background(), before, after, 1, 3))
+		})
+	}
 }
