@@ -352,6 +352,17 @@ func (s *resizePass) within(c *ops.Call, y, x []float32) {
 // lookRows is how many rows, of up to TileElems elements, are computed between two looks at the context.
 const lookRows = 32
 
+// shortRow is the length of rows up to which calls of vector kernels take longer than their work.
+const shortRow = 20
+
+// mixRows is the weighted sum of two rows.
+func mixRows(y, a, b []float32, v, w float32) {
+	a, b = a[:len(y)], b[:len(y)]
+	for i := range y {
+		y[i] = v*a[i] + float32(w*b[i])
+	}
+}
+
 // across makes every row a weighted sum of rows, a strip of columns at a time.
 func (s *resizePass) across(c *ops.Call, y, x, tmp []float32) {
 	for from := 0; from < s.inner; from += len(tmp) {
@@ -364,6 +375,10 @@ func (s *resizePass) across(c *ops.Call, y, x, tmp []float32) {
 			t0, t1 := s.first[r], s.first[r+1]
 			if t0 == t1 {
 				clear(row)
+				continue
+			}
+			if n <= shortRow && t1-t0 == 2 {
+				mixRows(row, x[int(s.at[t0])*s.inner+from:][:n], x[int(s.at[t0+1])*s.inner+from:][:n], s.weight[t0], s.weight[t0+1])
 				continue
 			}
 			vec.BinaryScalar(simd.Mul, row, x[int(s.at[t0])*s.inner+from:][:n], s.weight[t0])

@@ -19,8 +19,8 @@ import (
 //	erf    |x| < 1: x + x·p(x²), else 1 − erfc
 //
 // The others are built from them so that nothing cancels: tanh from eˣ−1,
-// sigmoid from e^−|x|, softplus from ln(1+u) with u ≤ 1, gelu from erfc with
-// the square in its exponent split into two numbers.
+// sigmoid from e^−|x|, softplus from ln(1+u) with u ≤ 1, gelu with AVX2 from erfc with
+// the square in its exponent split into two numbers (with AVX-512 see gelu.go).
 var (
 	polyExp   = []float64{0.5, 0.1666666716337204, 0.04166648909449577, 0.008333207108080387, 0.00139326648786664, 0.00019945105304941535}
 	polyLog   = []float64{0.3333331346511841, -0.25000008940696716, 0.20002073049545288, -0.16667994856834412, 0.142203226685524, -0.12406065315008163, 0.1188366636633873, -0.11671283096075058, 0.06750477850437164}
@@ -213,6 +213,9 @@ func (g *gen) erf(x vec) vec {
 
 // gelu is x·Φ(x); Φ(−a) = erfc(a/√2)/2.
 func (g *gen) gelu(x vec) vec {
+	if g.isa.zmm {
+		return g.geluByTable(x)
+	}
 	a := g.set(g.and, x, absMask)
 	g.min(a, g.splat(f32(14.5)), a)
 	h := g.v()

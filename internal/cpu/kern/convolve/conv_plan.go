@@ -152,7 +152,8 @@ func (g *geometry) composed() (ConvPlan, bool) {
 	if g.cutsPatches() && !g.prefersDirect() {
 		return ConvPlan{Algorithm: ConvRows, Reason: "the kernel cuts the image into patches"}, true
 	}
-	if g.overFrames() {
+	const manyFrames = 1024 // for which the direct kernels, which copy no windows, are faster
+	if g.overFrames() && !(g.outN >= manyFrames && g.prefersDirect()) {
 		return ConvPlan{Algorithm: ConvRows, Reason: fmt.Sprintf("long frames: %d taps of a row", s.Kernel[2])}, true
 	}
 	if g.outN <= FewPositions {

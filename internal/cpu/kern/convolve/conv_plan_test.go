@@ -15,6 +15,11 @@ func volume(pad, stride int) ConvSpec {
 	return ConvSpec{Batch: 1, InC: 16, OutC: 16, In: [3]int{4, 13, 15}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{stride, 1, 1}, PadBegin: [3]int{pad, 1, 1}, PadEnd: [3]int{pad, 1, 1}}
 }
 
+// frames is a convolution of a second of sound.
+func frames(outC, kernel, stride int) ConvSpec {
+	return ConvSpec{Batch: 1, InC: 1, OutC: outC, In: [3]int{1, 1, 16000}, Kernel: [3]int{1, 1, kernel}, Stride: [3]int{1, 1, stride}}
+}
+
 // TestPlanConv: which algorithm computes which convolution. Plain Go computes as products what vector code computes directly
 // or by Winograd's algorithm.
 func TestPlanConv(t *testing.T) {
@@ -56,6 +61,8 @@ func TestPlanConv(t *testing.T) {
 		{volume(1, 1), ConvPolicy{Winograd: Winograd4, Memory: true}, false, ConvPatches},
 		{volume(1<<20, 1<<20), fast, false, ConvPatches}, // no memory for so many planes of zeros
 		{ConvSpec{Batch: 1, InC: 1, OutC: 2, In: [3]int{1, 1, 400}, Kernel: [3]int{1, 1, 33}}, fast, true, ConvFilter},
+		{frames(64, 80, 4), fast, false, ConvDirect},
+		{frames(402, 400, 160), fast, false, ConvRows},
 	}
 	vectorOnly := []ConvAlgorithm{ConvDirect, ConvWinograd2, ConvWinograd4, ConvPlanes}
 	for _, level := range machine.Levels() {
