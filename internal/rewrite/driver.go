@@ -215,13 +215,9 @@ func (c *Context) on(p *Pass) bool {
 	return p.Required || !slices.Contains(c.opts.Off, p.Name) && (len(c.opts.Only) == 0 || slices.Contains(c.opts.Only, p.Name))
 }
 
-// pass runs one pass over the model and returns how many patches it made. One that found nothing before, since when no
-// pass has changed the model, is left out: most passes of a stage in its last round, and stages that begin with passes of the one before.
+// pass runs one pass over the model and returns how many patches it made.
 func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 	g := c.module.Graph
-	if at, ok := c.settled[p]; ok && at == len(c.report.Patches) && !c.opts.Shuffle {
-		return 0, nil
-	}
 	if c.opts.Shuffle {
 		if err := g.Shuffle(c.opts.Seed + uint64(len(c.report.Passes))); err != nil {
 			return 0, &Error{Pass: p.Name, Graph: g.Name, Err: err}
@@ -242,8 +238,6 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 		}
 		c.nodes = 0
 		g.Walk(func(b *ssa.Graph) { c.nodes += len(b.Nodes) })
-	} else {
-		c.settled[p] = len(c.report.Patches)
 	}
 	stat := PassStat{Stage: s.Name, Pass: p.Name, Patches: changed, Before: before, After: c.nodes, Time: time.Since(start)}
 	if s.Repeat {

@@ -51,11 +51,9 @@ const maxLeaves = 40
 type leaf struct {
 	how   counting
 	bound int64
-	found int64 // the bound that its own search found
 	order []int32
-	steps []int32 // of the order, those that need the bound; once the model is nil
-	model *model
-	unend bool // the search did not end: its decisions are not what is missing
+	steps []int32 // of the order, those that need the bound
+	unend bool    // the search did not end: its decisions are not what is missing
 }
 
 func (l *leveler) run() error {
@@ -72,7 +70,6 @@ func (l *leveler) run() error {
 	if err := l.tryAll(orders); err != nil || l.done() {
 		return err
 	}
-	l.findSteps()
 	if err := l.tryOthers(); err != nil {
 		return err
 	}
@@ -88,7 +85,6 @@ func (l *leveler) run() error {
 			if err := l.try(l.search(how, bound)); err != nil {
 				return err
 			}
-			l.findSteps()
 		}
 		l.bound = l.leaves[l.lowest()].bound
 	}
@@ -139,18 +135,10 @@ func (l *leveler) search(how counting, bound int64) []*ssa.Node {
 		l.leaves = append(l.leaves, leaf{how: how, bound: bound})
 		return nil
 	}
-	x := leaf{how: how, bound: max(bound, f.bound), found: f.bound, order: f.order, model: m, unend: f.bound < f.peak}
+	x := leaf{how: how, bound: max(bound, f.bound), order: f.order, unend: f.bound < f.peak}
+	x.steps = newSim(m).stepsOver(f.order, f.bound)
 	l.leaves = append(l.leaves, x)
 	return l.ordered(f.order)
-}
-
-// findSteps finds the steps of new leaves. Most graphs are done before.
-func (l *leveler) findSteps() {
-	for i := range l.leaves {
-		if x := &l.leaves[i]; x.model != nil {
-			x.steps, x.model = newSim(x.model).stepsOver(x.order, x.found), nil
-		}
-	}
 }
 
 // done reports whether there is nothing more to find, or no time.
