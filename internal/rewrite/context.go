@@ -36,6 +36,7 @@ type Context struct {
 
 	withheld map[*ssa.Node]*ssa.Node // what a node would become in a newer operator set
 
+	settled  map[*Pass]int           // passes that found nothing to change, and how many patches there had been; until the next one they would find nothing again
 	rules    map[*ops.Op][]rule      // of the current pass, for the operators met
 	listed   []*ssa.Node             // memory for the list of nodes to visit
 	listings map[*ssa.Graph]*listing // of graphs that have not changed since
@@ -45,7 +46,7 @@ type Context struct {
 const lookEvery = 4096
 
 func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
-	c := &Context{ctx: ctx, module: m, opts: opts, rules: map[*ops.Op][]rule{}, listings: map[*ssa.Graph]*listing{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}, scalings: map[*ssa.Constant]scaling{}, withheld: map[*ssa.Node]*ssa.Node{}}
+	c := &Context{ctx: ctx, module: m, opts: opts, settled: map[*Pass]int{}, rules: map[*ops.Op][]rule{}, listings: map[*ssa.Graph]*listing{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}, scalings: map[*ssa.Constant]scaling{}, withheld: map[*ssa.Node]*ssa.Node{}}
 	if hasBodies(m.Graph) {
 		c.nameAll() // a body's names stay taken when it goes
 	}

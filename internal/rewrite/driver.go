@@ -215,9 +215,13 @@ func (c *Context) on(p *Pass) bool {
 	return p.Required || !slices.Contains(c.opts.Off, p.Name) && (len(c.opts.Only) == 0 || slices.Contains(c.opts.Only, p.Name))
 }
 
-// pass runs one pass over the model and returns how many patches it made.
+// pass runs one pass over the model and returns how many patches it made. One that found nothing before, since when no
+// pass has changed the model, is left out: most passes of a stage in its last round, and stages that begin with passes of the one before.
 func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 	g := c.module.Graph
+	if at, ok := c.settled[p]; ok && at == len(c.report.Patches) && !c.opts.Shuffle {
+		return 0, nil
+	}
 	if c.opts.Shuffle {
 		if err := g.Shuffle(c.opts.Seed + uint64(len(c.report.Passes))); err != nil {
 			return 0, &Error{Pass: p.Name, Graph: g.Name, Err: err}
@@ -238,6 +242,8 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 		}
 		c.nodes = 0
 		g.Walk(func(b *ssa.Graph) { c.nodes += len(b.Nodes) })
+	} else {
+		c.settled[p] = len(c.report.Patches)
 	}
 	stat := PassStat{Stage: s.Name, Pass: p.Name, Patches: changed, Before: before, After: c.nodes, Time: time.Since(start)}
 	if s.Repeat {
@@ -330,7 +336,8 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 // by then, opaque nodes and, unless the pass visits every node, unread and incompatible
 // ones. It ends at the first failure.
 func (c *Context) live(g *ssa.Graph, of operators) iter.Seq[*ssa.Node] {
-	nodes := c.listing(g).with(of, c.listed[:0]) // its memory serves one list after the other
+	l := c.listing(g)
+	nodes := l.with(of, c.listed[:0]) // its memory serves one list after the other
 	c.listed = nil
 	if c.current.backward {
 		slices.Reverse(nodes)
@@ -338,7 +345,7 @@ func (c *Context) live(g *ssa.Graph, of operators) iter.Seq[*ssa.Node] {
 	return func(yield func(*ssa.Node) bool) {
 		defer func() { c.listed = nodes[:0] }()
 		for _, n := range nodes {
-			if c.dead[n] || !c.current.every && (c.unread(n) || incompatible(n)) {
+			if c.dead[n] || !c.current.every && !c.usable(l, n) {
 				continue
 			}
 			if c.err != nil || !yield(n) {
@@ -346,6 +353,21 @@ func (c *Context) live(g *ssa.Graph, of operators) iter.Seq[*ssa.Node] {
 			}
 		}
 	}
+}
+
+// usable reports that something reads a node, and that its operands are compatible: as the listing remembers, until the
+// next patch.
+func (c *Context) usable(l *listing, n *ssa.Node) bool {
+	if l.patches != len(c.report.Patches) {
+		return !c.unread(n) && !incompatible(n)
+	}
+	known := &l.usable[n.ID]
+	if *known == unknown {
+		if *known = no; !c.unread(n) && !incompatible(n) {
+			*known = yes
+		}
+	}
+	return *known == yes
 }
 
 // listing is the one of a graph as it is now.

@@ -53,6 +53,25 @@ func TestPassesCanBeSwitched(t *testing.T) {
 	assert.ErrorContains(t, err, `no pass "no-such-pass"`)
 }
 
+// TestSettledPasses: a pass that found nothing runs again only when another one has changed the model since.
+func TestSettledPasses(t *testing.T) {
+	for _, c := range []struct{ name, graph string }{
+		{"nothing to change", `in %x: float32[4] %a = Relu(%x) %y = Tanh(%a) out %y`},
+		{"changes", manyPatches},
+	} {
+		_, r := run(t, c.graph, Options{List: &Runtime})
+		patches, settled := 0, map[string]int{}
+		for _, p := range r.Passes {
+			at, again := settled[p.Pass]
+			assert.False(t, again && at == patches, "%s: %s ran again in stage %s, round %d", c.name, p.Pass, p.Stage, p.Round)
+			if patches += p.Patches; p.Patches == 0 {
+				settled[p.Pass] = patches
+			}
+		}
+		assert.Len(t, settled, len(Runtime.Passes()), c.name)
+	}
+}
+
 func TestReport(t *testing.T) {
 	_, r := run(t, manyPatches, Options{})
 	assert.Equal(t, 8, r.Before.Nodes)

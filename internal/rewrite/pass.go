@@ -83,10 +83,20 @@ type listing struct {
 	known   []*ops.Op   // by place among the nodes; nil for opaque nodes
 	met     []*ops.Op   // the same, each once
 	owners  []*ssa.Node // nodes with bodies
+	usable  []answer    // by number of a node; see [Context.usable]
 }
 
+// answer is one that may not have been looked for yet.
+type answer int8
+
+const (
+	unknown answer = iota
+	yes
+	no
+)
+
 func newListing(patches int, g *ssa.Graph) *listing {
-	l := &listing{patches: patches, nodes: g.Nodes, known: make([]*ops.Op, len(g.Nodes))}
+	l := &listing{patches: patches, nodes: g.Nodes, known: make([]*ops.Op, len(g.Nodes)), usable: make([]answer, g.NumNodeIDs())}
 	for i, n := range g.Nodes {
 		if len(n.Bodies) > 0 {
 			l.owners = append(l.owners, n)
