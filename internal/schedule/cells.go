@@ -18,10 +18,22 @@ import (
 // Nodes without operands of their own (they read parameters and constants only)
 // would come before nothing; they are tied to their first reader first.
 
-// cell is a run of nodes between cuts, with a model of its own.
+// cell is a run of nodes between cuts.
 type cell struct {
 	nodes []int32 // node numbers of the level, in its normal order
+	from  int     // place of the first one in that order
+	live  int64   // alive before it
+	peak  int64   // what the cell needs in its normal order
+}
+
+// division is the cells of a model, and what is needed to make a model of one of them.
+type division struct {
 	m     *model
+	cells []cell
+	first []int32 // by region: the place of its first writer in the normal order; the number of nodes for none
+	last  []int32 // by region: the place of the last node that touches it, -1 for none
+
+	region, node []int32 // by number in m: the number in the part that is made, plus one
 }
 
 // postpone ties every node that only takes memory (no predecessors, touches only
@@ -56,29 +68,47 @@ func (m *model) postpone() {
 	}
 }
 
-// cells brings the nodes into their normal order (the graph's, postponed nodes
-// before their first reader) and divides it at the cuts.
-func (m *model) cells(ctx context.Context) []cell {
+// divide brings the nodes into their normal order (the graph's, postponed nodes
+// before their first reader) and divides it at the cuts. What it says is of no use once the context has ended.
+func (m *model) divide(ctx context.Context) *division {
 	core, normal := m.normal()
-	runs := m.cuts(core)
-	s := newSim(m)
-	var out []cell
-	at := 0
-	for _, last := range runs {
-		if ctx.Err() != nil {
-			break
-		}
-		var nodes []int32
-		for len(nodes) == 0 || nodes[len(nodes)-1] != last {
-			nodes = append(nodes, normal[at])
-			at++
-		}
-		out = append(out, cell{nodes, m.part(s, nodes)})
-		for _, n := range nodes {
-			s.run(n)
-		}
+	cuts := m.cuts(ctx, core)
+	d := &division{m: m, cells: make([]cell, 0, len(cuts)), first: make([]int32, len(m.regions)), last: make([]int32, len(m.regions)),
+		region: make([]int32, len(m.regions)), node: make([]int32, len(m.nodes))}
+	for r := range m.regions {
+		d.first[r], d.last[r] = int32(len(normal)), -1
 	}
-	return out
+	s := newSim(m)
+	at := 0
+	for _, end := range cuts {
+		c := cell{from: at, live: s.live, peak: s.live}
+		for last := int32(-1); last != end; at++ {
+			if at%lookEvery == 0 && ctx.Err() != nil {
+				return d
+			}
+			last = normal[at]
+			d.note(at, last)
+			c.peak = max(c.peak, s.need(last))
+			s.run(last)
+		}
+		c.nodes = normal[c.from:at]
+		d.cells = append(d.cells, c)
+	}
+	return d
+}
+
+// lookEvery is how many nodes a loop passes between two looks at the context.
+const lookEvery = 1024
+
+// note enters a node's place in the normal order with the regions that it writes and touches.
+func (d *division) note(at int, n int32) {
+	x := &d.m.nodes[n]
+	for _, r := range x.writes {
+		d.first[r] = min(d.first[r], int32(at))
+	}
+	for _, r := range x.touches {
+		d.last[r] = int32(at)
+	}
 }
 
 // normal lists the nodes that are not postponed, and all nodes.
@@ -110,30 +140,36 @@ func (m *model) normal() (core, all []int32) {
 // position i is a cut if everything before reaches it and it reaches everything
 // after. By induction that is so if every node before has a successor at i or
 // before, and every node after a predecessor at i or after.
-func (m *model) cuts(core []int32) []int32 {
+func (m *model) cuts(ctx context.Context, core []int32) []int32 {
 	n := len(core)
-	pos := make([]int, len(m.nodes))
+	pos := make([]int32, len(m.nodes))
 	for i := range pos {
 		pos[i] = -1
 	}
 	for i, c := range core {
-		pos[c] = i
+		pos[c] = int32(i)
 	}
-	reach := make([]int, n+1) // furthest first successor of nodes before i
+	reach := make([]int32, n+1) // furthest first successor of nodes before i
 	for i, c := range core {
-		first := math.MaxInt
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return nil
+		}
+		first := int32(math.MaxInt32)
 		for _, s := range m.nodes[c].succs {
 			first = min(first, pos[s])
 		}
 		reach[i+1] = max(reach[i], first)
 	}
 	var out []int32
-	back := math.MaxInt // nearest last predecessor of nodes after i
+	back := int32(math.MaxInt32) // nearest last predecessor of nodes after i
 	for i := n - 1; i >= 0; i-- {
-		if i == n-1 || reach[i] <= i && back >= i {
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return nil
+		}
+		if i == n-1 || reach[i] <= int32(i) && back >= int32(i) {
 			out = append(out, core[i])
 		}
-		last := -1
+		last := int32(-1)
 		for _, p := range m.nodes[core[i]].preds {
 			last = max(last, pos[p])
 		}
@@ -143,44 +179,39 @@ func (m *model) cuts(core []int32) []int32 {
 	return out
 }
 
-// part makes the model of some nodes that run next in s, all before what comes
-// later. Regions that they do not touch are part of its base.
-func (m *model) part(s *sim, nodes []int32) *model {
-	p := &model{nodes: make([]mnode, len(nodes)), base: s.live}
-	local := map[int32]int32{}
-	regionOf := func(r int32) int32 {
-		k, ok := local[r]
-		if !ok {
-			k = int32(len(p.regions))
-			local[r] = k
-			x := region{bytes: m.regions[r].bytes, early: s.written[r] > 0}
-			p.regions = append(p.regions, x)
-			if x.early {
-				p.base -= x.bytes
-			}
-		}
-		return k
-	}
+// part makes the model of the nodes of a cell. Regions that they do not touch are part of its base.
+func (d *division) part(c *cell) *model {
+	m, end := d.m, c.from+len(c.nodes)
+	p := &model{nodes: make([]mnode, len(c.nodes)), base: c.live}
+	var numbers []int32 // in m, of the regions of p
 	regionsOf := func(rs []int32) []int32 {
 		out := make([]int32, len(rs))
 		for i, r := range rs {
-			out[i] = regionOf(r)
+			if d.region[r] == 0 {
+				x := region{bytes: m.regions[r].bytes, early: m.regions[r].early || int(d.first[r]) < c.from,
+					kept: m.regions[r].kept || int(d.last[r]) >= end}
+				if x.early {
+					p.base -= x.bytes
+				}
+				p.regions, numbers = append(p.regions, x), append(numbers, r)
+				d.region[r] = int32(len(p.regions))
+			}
+			out[i] = d.region[r] - 1
 		}
 		return out
 	}
-	number := map[int32]int32{}
-	for i, n := range nodes {
-		number[n] = int32(i)
+	for i, n := range c.nodes {
+		d.node[n] = int32(i) + 1
 	}
 	inside := func(ns []int32) (out []int32) {
 		for _, n := range ns {
-			if k, ok := number[n]; ok {
-				out = append(out, k)
+			if k := d.node[n]; k > 0 {
+				out = append(out, k-1)
 			}
 		}
 		return out
 	}
-	for i, n := range nodes {
+	for i, n := range c.nodes {
 		x := &m.nodes[n]
 		y := mnode{extra: x.extra, preds: inside(x.preds), brings: inside(x.brings),
 			touches: regionsOf(x.touches), writes: regionsOf(x.writes)}
@@ -189,10 +220,13 @@ func (m *model) part(s *sim, nodes []int32) *model {
 		}
 		p.nodes[i] = y
 	}
-	p.countTouchers()
-	for r, k := range local { // any order: each writes its own region
-		p.regions[k].kept = s.left[r] > p.regions[k].touchers
+	for _, n := range c.nodes {
+		d.node[n] = 0
 	}
+	for _, r := range numbers {
+		d.region[r] = 0
+	}
+	p.countTouchers()
 	p.link()
 	return p
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -67,6 +68,9 @@ type span struct {
 	region int32
 }
 
+// run is the places [from, to) of a list.
+type run struct{ from, to int32 }
+
 // member says where a block lies in the block it is made inside of. It is fixed
 // if that is decided: then the outer block is there from the first write on.
 type member struct {
@@ -87,15 +91,19 @@ type counter struct {
 	inside map[*ssa.Value]member
 	// ambiguous are blocks that folding may place in more than one way. The model does not
 	// know which memory their readers keep live, and counts none.
-	ambiguous        map[*ssa.Value]bool
-	exact            map[*ssa.Value]bool       // blocks that may lie inside another, which count their bytes, not rounded up
-	ambiguousRegions map[int32]bool            // the same for regions of control flow
-	carriedBy        map[*ssa.Value]*ssa.Value // by carried value: the parameter that holds the previous one
-	spans            map[*ssa.Value][]span     // by outermost block
-	index            []int32                   // node number by id
-	views            alias.Views
-	seen             []int32 // by region or node: the last list that it was found in; see unique
-	lists            int32   // how many lists there were
+	ambiguous                          map[*ssa.Value]bool
+	exact                              map[*ssa.Value]bool       // blocks that may lie inside another, which count their bytes, not rounded up
+	ambiguousRegions                   map[int32]bool            // the same for regions of control flow
+	carriedBy                          map[*ssa.Value]*ssa.Value // by carried value: the parameter that holds the previous one
+	spans                              []span                    // those of an outermost block one after the other
+	spansOf                            []run                     // by id of an outermost block
+	index                              []int32                   // node number by id
+	views                              alias.Views
+	seen                               []int32 // by region or node: the last list that it was found in; see unique
+	unified                            int32   // how many lists there were
+	lists                              slab.Of[int32]
+	folded                             slab.Of[fold]
+	touches, writes, preds, overwrites []int32 // memory for the lists of a node
 }
 
 // newModel counts one level. control holds what its control-flow nodes need.
@@ -110,7 +118,7 @@ func newModel(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control ma
 		c.node(i)
 	}
 	for _, v := range g.Results {
-		for _, r := range c.held(v) {
+		for _, r := range c.addHeld(nil, v) {
 			c.m.regions[r].kept = true
 		}
 	}
@@ -122,7 +130,7 @@ func newModel(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control ma
 func newCounter(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *counter {
 	c := &counter{g: g, how: how, rot: rot, control: control, m: &model{nodes: make([]mnode, len(g.Nodes))},
 		place: make([]place, g.NumValues()), inside: map[*ssa.Value]member{}, ambiguous: map[*ssa.Value]bool{},
-		exact: map[*ssa.Value]bool{}, ambiguousRegions: map[int32]bool{}, carriedBy: map[*ssa.Value]*ssa.Value{}, spans: map[*ssa.Value][]span{}, index: make([]int32, g.NumNodeIDs())}
+		exact: map[*ssa.Value]bool{}, ambiguousRegions: map[int32]bool{}, carriedBy: map[*ssa.Value]*ssa.Value{}, spansOf: make([]run, g.NumValues()), index: make([]int32, g.NumNodeIDs())}
 	c.findPlaces()
 	return c
 }
@@ -188,10 +196,10 @@ func (c *counter) extent(p spot) (top *ssa.Value, lo, hi int64) {
 // of extents in it. A block that is cut counts exact bytes, one that is not is
 // rounded up.
 func (c *counter) makeRegions(ctx context.Context) {
-	cuts := map[*ssa.Value][]int64{}
+	cuts := make([][]int64, c.g.NumValues()) // within an outermost block, by its id
 	var tops []*ssa.Value
-	for _, v := range c.valuesInOrder() {
-		if ctx.Err() != nil {
+	for i, v := range c.valuesInOrder() {
+		if i%lookEvery == 0 && ctx.Err() != nil {
 			return
 		}
 		p := c.place[v.ID]
@@ -199,17 +207,23 @@ func (c *counter) makeRegions(ctx context.Context) {
 			continue
 		}
 		top, lo, hi := c.extent(p.spot)
-		if cuts[top] == nil {
+		if c.spansOf[top.ID].to == 0 {
 			tops = append(tops, top)
-			cuts[top] = []int64{0, sizeOf(top)}
+			c.spansOf[top.ID].to = 1
 		}
-		cuts[top] = append(cuts[top], lo, hi)
+		if lo != 0 || hi != sizeOf(top) {
+			cuts[top.ID] = append(cuts[top.ID], lo, hi)
+		}
 	}
-	for _, top := range tops {
-		if ctx.Err() != nil {
+	c.spans = make([]span, 0, len(tops))
+	c.m.regions = slices.Grow(c.m.regions, len(tops))
+	var at []int64
+	for i, top := range tops {
+		if i%lookEvery == 0 && ctx.Err() != nil {
 			return
 		}
-		at := cuts[top]
+		from := len(c.spans)
+		at = append(append(at[:0], 0, sizeOf(top)), cuts[top.ID]...)
 		slices.Sort(at)
 		at = slices.Compact(at)
 		for i := 1; i < len(at); i++ {
@@ -219,8 +233,9 @@ func (c *counter) makeRegions(ctx context.Context) {
 			}
 			r := c.addRegion(bytes)
 			c.m.regions[r].early = top.Def == nil
-			c.spans[top] = append(c.spans[top], span{at[i-1], at[i], r})
+			c.spans = append(c.spans, span{at[i-1], at[i], r})
 		}
+		c.spansOf[top.ID] = run{int32(from), int32(len(c.spans))}
 	}
 }
 
@@ -230,7 +245,7 @@ func (c *counter) addRegion(bytes int64) int32 {
 }
 
 func (c *counter) valuesInOrder() []*ssa.Value {
-	out := slices.Clone(c.g.Params)
+	out := append(make([]*ssa.Value, 0, len(c.g.Params)+len(c.g.Nodes)), c.g.Params...)
 	for _, n := range c.g.Nodes {
 		for _, v := range n.Out {
 			if v != nil {
@@ -241,65 +256,72 @@ func (c *counter) valuesInOrder() []*ssa.Value {
 	return out
 }
 
-// regionsOf lists the regions whose bytes a value shows.
-func (c *counter) regionsOf(v *ssa.Value) []int32 {
+// addRegionsOf appends the regions whose bytes a value shows to a list.
+func (c *counter) addRegionsOf(list []int32, v *ssa.Value) []int32 {
 	if v == nil || v.Const != nil {
-		return nil
+		return list
 	}
 	p := c.place[v.ID]
 	if p.root == nil {
-		return p.regions
+		return append(list, p.regions...)
 	}
 	top, lo, hi := c.extent(p.spot)
-	var out []int32
-	spans := c.spans[top] // one after the other
+	all := c.spansOf[top.ID]
+	spans := c.spans[all.from:all.to] // one after the other
 	for _, s := range spans[sort.Search(len(spans), func(i int) bool { return lo < spans[i].hi }):] {
 		if s.lo >= hi {
 			break
 		}
-		out = append(out, s.region)
+		list = append(list, s.region)
 	}
-	return out
+	return list
 }
 
-// held lists the regions that a reader of v keeps alive.
-func (c *counter) held(v *ssa.Value) []int32 {
+// addHeld appends the regions that a reader of v keeps alive to a list.
+func (c *counter) addHeld(list []int32, v *ssa.Value) []int32 {
 	if v == nil || v.Const != nil {
-		return nil
+		return list
 	}
 	p := c.place[v.ID]
 	if p.root == nil {
-		return slices.DeleteFunc(slices.Clone(p.regions), func(r int32) bool { return c.ambiguousRegions[r] })
+		for _, r := range p.regions {
+			if !c.ambiguousRegions[r] {
+				list = append(list, r)
+			}
+		}
+		return list
 	}
 	for at, ok := p.root, true; ok; {
 		if c.ambiguous[at] {
-			return nil
+			return list
 		}
 		var m member
 		m, ok = c.inside[at]
 		at = m.of
 	}
-	return c.regionsOf(v)
+	return c.addRegionsOf(list, v)
 }
 
 // node fills in one node of the model.
 func (c *counter) node(i int) {
 	n, x := c.g.Nodes[i], &c.m.nodes[i]
 	c.index[n.ID] = int32(i)
+	touches, writes, preds := c.touches[:0], c.writes[:0], c.preds[:0]
 	for _, v := range n.In {
-		x.touches = append(x.touches, c.held(v)...)
+		touches = c.addHeld(touches, v)
 		if v != nil && v.Def != nil {
-			x.preds = append(x.preds, c.index[v.Def.ID])
+			preds = append(preds, c.index[v.Def.ID])
 		}
 	}
 	for _, v := range n.Out {
-		if !c.writes(n, v) {
-			continue
+		if c.writesResult(n, v) {
+			writes = c.addRegionsOf(writes, v)
 		}
-		x.writes = append(x.writes, c.regionsOf(v)...)
 	}
-	x.preds, x.writes = c.unique(x.preds), c.unique(x.writes)
-	x.touches = c.unique(append(x.touches, x.writes...))
+	preds, writes = c.unique(preds), c.unique(writes)
+	touches = c.unique(append(touches, writes...))
+	x.preds, x.writes, x.touches = c.lists.Copy(preds), c.lists.Copy(writes), c.lists.Copy(touches)
+	c.touches, c.writes, c.preds = touches, writes, preds
 	if in := c.control[n]; in != nil {
 		c.enclose(n, in, x)
 	} else {
@@ -307,22 +329,22 @@ func (c *counter) node(i int) {
 	}
 }
 
-// writes reports whether a node writes the bytes of its result v, which it does
+// writesResult reports whether a node writes the bytes of its result v, which it does
 // not if v is a window of an operand.
-func (c *counter) writes(n *ssa.Node, v *ssa.Value) bool {
+func (c *counter) writesResult(n *ssa.Node, v *ssa.Value) bool {
 	return v != nil && c.control[n] == nil && c.place[v.ID].root == v
 }
 
 // unique keeps the first of equal elements, in place.
 func (c *counter) unique(list []int32) []int32 {
-	c.lists++
+	c.unified++
 	out := list[:0]
 	for _, x := range list {
 		if more := int(x) + 1 - len(c.seen); more > 0 {
 			c.seen = append(c.seen, make([]int32, more)...)
 		}
-		if c.seen[x] != c.lists {
-			c.seen[x] = c.lists
+		if c.seen[x] != c.unified {
+			c.seen[x] = c.unified
 			out = append(out, x)
 		}
 	}

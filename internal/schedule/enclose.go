@@ -61,7 +61,7 @@ func (c *counter) enclose(n *ssa.Node, in *inner, x *mnode) {
 	}
 	if over := (fold{out: slices.Clone(x.writes)}); len(over.out) > 0 {
 		for _, v := range n.In {
-			over.in = append(over.in, c.held(v)...)
+			over.in = c.addHeld(over.in, v)
 		}
 		over.in = c.unique(over.in)
 		x.folds = append(x.folds, over)

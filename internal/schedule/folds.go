@@ -24,18 +24,23 @@ func (c *counter) folds(n *ssa.Node) []fold {
 	}
 	var out []fold
 	for k, y := range n.Out {
-		if !c.writes(n, y) {
+		if !c.writesResult(n, y) {
 			continue
 		}
-		f, stays := fold{out: c.regionsOf(y)}, c.staying(n, k, pairs)
+		in, stays := c.overwrites[:0], c.staying(n, k, pairs)
 		for _, a := range pairs {
 			if v := n.In[a.In]; a.Out == k && v != nil && c.mayDie(v, y, stays) {
-				f.in = append(f.in, c.held(v)...)
+				in = c.addHeld(in, v)
 			}
 		}
-		if f.in = c.unique(f.in); len(f.in) > 0 {
-			out = append(out, f)
+		in = c.unique(in)
+		if c.overwrites = in; len(in) == 0 {
+			continue
 		}
+		if out == nil {
+			out = c.folded.Make(len(n.Out))[:0]
+		}
+		out = append(out, fold{out: c.lists.Copy(c.addRegionsOf(c.touches[:0], y)), in: c.lists.Copy(in)})
 	}
 	return out
 }

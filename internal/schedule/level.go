@@ -51,9 +51,11 @@ const maxLeaves = 40
 type leaf struct {
 	how   counting
 	bound int64
+	found int64 // the bound that its own search found
 	order []int32
-	steps []int32 // of the order, those that need the bound
-	unend bool    // the search did not end: its decisions are not what is missing
+	steps []int32 // of the order, those that need the bound; once the model is nil
+	model *model
+	unend bool // the search did not end: its decisions are not what is missing
 }
 
 func (l *leveler) run() error {
@@ -70,6 +72,7 @@ func (l *leveler) run() error {
 	if err := l.tryAll(orders); err != nil || l.done() {
 		return err
 	}
+	l.findSteps()
 	if err := l.tryOthers(); err != nil {
 		return err
 	}
@@ -85,6 +88,7 @@ func (l *leveler) run() error {
 			if err := l.try(l.search(how, bound)); err != nil {
 				return err
 			}
+			l.findSteps()
 		}
 		l.bound = l.leaves[l.lowest()].bound
 	}
@@ -135,10 +139,18 @@ func (l *leveler) search(how counting, bound int64) []*ssa.Node {
 		l.leaves = append(l.leaves, leaf{how: how, bound: bound})
 		return nil
 	}
-	x := leaf{how: how, bound: max(bound, f.bound), order: f.order, unend: f.bound < f.peak}
-	x.steps = newSim(m).stepsOver(f.order, f.bound)
+	x := leaf{how: how, bound: max(bound, f.bound), found: f.bound, order: f.order, model: m, unend: f.bound < f.peak}
 	l.leaves = append(l.leaves, x)
 	return l.ordered(f.order)
+}
+
+// findSteps finds the steps of new leaves. Most graphs are done before.
+func (l *leveler) findSteps() {
+	for i := range l.leaves {
+		if x := &l.leaves[i]; x.model != nil {
+			x.steps, x.model = newSim(x.model).stepsOver(x.order, x.found), nil
+		}
+	}
 }
 
 // done reports whether there is nothing more to find, or no time.

@@ -145,50 +145,55 @@ func (s *solver) order(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph, control
 }
 
 // solve finds the order of a model: cell by cell, those that need the most in the
-// given order first, since what they can not do without the others may use. What it finds is of no use once the context has
-// ended.
+// given order first, since what they can not do without the others may use. No cell has a bound above what it needs in the given
+// order. What it finds is of no use once the context has ended.
 func (s *solver) solve(m *model) found {
 	m.postpone()
 	if s.ctx.Err() != nil {
 		return found{}
 	}
-	cells := m.cells(s.ctx)
-	out := found{}
-	peaks, ranks := make([]int64, len(cells)), make([]int, len(cells))
-	orders := make([][]int32, len(cells))
-	for i, c := range cells {
-		if s.ctx.Err() != nil {
-			return found{}
-		}
-		ranks[i] = i
-		orders[i] = identity(len(c.nodes))
-		peaks[i] = newSim(c.m).peakOf(orders[i])
-		if s.ctx.Err() != nil {
-			return found{}
-		}
-		out.bound = max(out.bound, c.m.bound(s.ctx))
+	d := m.divide(s.ctx)
+	if s.ctx.Err() != nil {
+		return found{}
 	}
-	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(peaks[b], peaks[a]) })
+	ranks := identity(len(d.cells))
+	slices.SortStableFunc(ranks, func(a, b int32) int { return cmp.Compare(d.cells[b].peak, d.cells[a].peak) })
+	out := found{bound: d.bound(s.ctx, ranks), order: make([]int32, 0, len(m.nodes))}
+	orders := make([][]int32, len(d.cells)) // of the cell's model; nil is the given one
 	for _, i := range ranks {
-		if peaks[i] <= max(out.bound, out.peak) {
-			out.peak = max(out.peak, peaks[i])
+		c := &d.cells[i]
+		if c.peak <= max(out.bound, out.peak) {
+			out.peak = max(out.peak, c.peak)
 			break // as are all after it
 		}
 		if s.ctx.Err() != nil {
 			return found{}
 		}
-		f := search(s.ctx, cells[i].m, orders[i], out.bound, min(work, s.left))
+		f := search(s.ctx, d.part(c), identity(len(c.nodes)), out.bound, min(work, s.left))
 		s.left = max(s.left-f.steps, 0)
 		orders[i] = f.order
 		out.peak, out.bound = max(out.peak, f.peak), max(out.bound, f.bound)
 		s.nodes += f.nodes
 	}
-	for i, c := range cells {
+	for i, c := range d.cells {
+		if orders[i] == nil {
+			out.order = append(out.order, c.nodes...)
+		}
 		for _, n := range orders[i] {
 			out.order = append(out.order, c.nodes[n])
 		}
 	}
 	return out
+}
+
+// bound is what some cell needs in every order. The cells are given by falling peaks.
+func (d *division) bound(ctx context.Context, ranks []int32) (most int64) {
+	for _, i := range ranks {
+		if c := &d.cells[i]; c.peak > most && ctx.Err() == nil {
+			most = max(most, d.part(c).bound(ctx))
+		}
+	}
+	return most
 }
 
 func identity(n int) []int32 {

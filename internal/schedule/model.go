@@ -60,6 +60,17 @@ type region struct {
 
 // link fills succs from preds.
 func (m *model) link() {
+	readers, all := make([]int32, len(m.nodes)), 0
+	for n := range m.nodes {
+		all += len(m.nodes[n].preds)
+		for _, p := range m.nodes[n].preds {
+			readers[p]++
+		}
+	}
+	memory := make([]int32, all)
+	for n, k := range readers {
+		m.nodes[n].succs, memory = memory[:0:k], memory[k:]
+	}
 	for n := range m.nodes {
 		for _, p := range m.nodes[n].preds {
 			m.nodes[p].succs = append(m.nodes[p].succs, int32(n))
@@ -88,7 +99,7 @@ type sim struct {
 	trail   []int32  // executed nodes in order
 	steps   int64    // executions in all, undone ones included: the measure of work
 
-	start *sim // what reset returns to
+	start *sim // what reset returns to, made when it is first asked for
 	lazy  []bool
 }
 
@@ -121,13 +132,16 @@ func newSim(m *model) *sim {
 			setBit(s.ready, i)
 		}
 	}
-	s.start = &sim{live: s.live, left: slices.Clone(s.left), written: slices.Clone(s.written),
-		missing: slices.Clone(s.missing), ready: slices.Clone(s.ready)}
 	return s
 }
 
 // reset returns to the start and executes the nodes of a set.
 func (s *sim) reset(done []uint64) {
+	if s.start == nil {
+		s.rollback(0)
+		s.start = &sim{live: s.live, left: slices.Clone(s.left), written: slices.Clone(s.written),
+			missing: slices.Clone(s.missing), ready: slices.Clone(s.ready)}
+	}
 	s.live = s.start.live
 	copy(s.left, s.start.left)
 	copy(s.written, s.start.written)
@@ -296,7 +310,7 @@ func (s *sim) peakOf(order []int32) int64 {
 
 // stepsOver lists the nodes of an order that need at least so much when they run.
 func (s *sim) stepsOver(order []int32, least int64) (out []int32) {
-	s.reset(nil)
+	s.rollback(0)
 	for _, n := range order {
 		if s.need(n) >= least {
 			out = append(out, n)

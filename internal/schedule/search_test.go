@@ -266,6 +266,30 @@ func TestSearchWithoutTime(t *testing.T) {
 	}
 }
 
+// TestCells: the models of cells need what the cells need in the normal order of the whole, and every order of a cell
+// needs what its bound says.
+func TestCells(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	several := 0
+	for k := range 500 {
+		m := drawModel(r, 1+r.IntN(30))
+		m.postpone()
+		d, nodes := m.divide(t.Context()), 0
+		for i := range d.cells {
+			c := &d.cells[i]
+			p := d.part(c)
+			require.Equal(t, c.peak, newSim(p).peakOf(identity(len(c.nodes))), "model %d, cell %d", k, i)
+			require.LessOrEqual(t, p.bound(t.Context()), c.peak, "model %d, cell %d", k, i)
+			nodes += len(c.nodes)
+		}
+		require.Len(t, m.nodes, nodes, "model %d", k)
+		if len(d.cells) > 1 {
+			several++
+		}
+	}
+	require.Greater(t, several, 50, "models of several cells")
+}
+
 // TestWalk: the walk finds the order of the beam of width one, in far fewer steps.
 func TestWalk(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
