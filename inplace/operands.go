@@ -225,7 +225,7 @@ func overwritable(ctx context.Context, out []over, t *liveness.Layout, s int) []
 		if len(pairs) == 0 {
 			continue
 		}
-		shared := sharedRoots(t, st, pairs)
+		shared := sharedRoots(ctx, t, st, pairs)
 		for i, a := range pairs {
 			if i%64 == 63 && ctx.Err() != nil {
 				return out
@@ -252,8 +252,8 @@ func overwritable(ctx context.Context, out []over, t *liveness.Layout, s int) []
 type rootOf struct{ block, out int }
 
 // sharedRoots lists blocks that a step also reads through an operand which the result
-// must not be written over.
-func sharedRoots(t *liveness.Layout, st *liveness.Step, pairs []ops.Pair) (shared map[rootOf]bool) {
+// must not be written over; fewer once the context has ended.
+func sharedRoots(ctx context.Context, t *liveness.Layout, st *liveness.Step, pairs []ops.Pair) (shared map[rootOf]bool) {
 	var set map[ops.Pair]bool
 	if len(pairs) > manyPairs {
 		set = make(map[ops.Pair]bool, len(pairs))
@@ -263,6 +263,9 @@ func sharedRoots(t *liveness.Layout, st *liveness.Step, pairs []ops.Pair) (share
 	}
 	for out := range st.Out {
 		for i, v := range st.In {
+			if i%1024 == 1023 && ctx.Err() != nil {
+				return shared
+			}
 			if p := (ops.Pair{In: i, Out: out}); set != nil && set[p] || set == nil && slices.Contains(pairs, p) {
 				continue
 			}

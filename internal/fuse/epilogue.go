@@ -2,9 +2,12 @@ package fuse
 
 import (
 	"context"
+	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -38,32 +41,72 @@ type Fuser interface {
 // products have got an epilogue.
 func Epilogues(ctx context.Context, g *ssa.Graph, b Fuser) (made int, err error) {
 	g.Walk(func(body *ssa.Graph) {
-		c := &chains{g: body, b: b, isBody: body != g, instead: map[*ssa.Node]*ssa.Node{}, gone: map[*ssa.Node]bool{}}
+		if err != nil {
+			return
+		}
+		c := newChains(body)
+		c.b, c.isBody = b, body != g
+		var found []*epilogue
+		if found, err = c.all(ctx); err != nil {
+			return
+		}
 		for i := len(body.Nodes) - 1; i >= 0 && err == nil; i-- {
-			c.from(body.Nodes[i])
+			c.take(body.Nodes[i], found[i])
 			err = ctx.Err()
 		}
 		if err == nil {
 			c.rewrite()
-			made += len(c.instead)
+			made += c.made
 		}
 	})
 	return made, err
 }
 
-// chains are the products of a graph with what follows them.
+// chains are the products of a graph with what follows them. What stands in the place of the last node of a chain, and which
+// nodes go, is kept by the number of the node.
 type chains struct {
 	g       *ssa.Graph
 	b       Fuser
 	isBody  bool
-	instead map[*ssa.Node]*ssa.Node // what stands in the place of the last node of a chain
-	gone    map[*ssa.Node]bool
+	instead []*ssa.Node
+	gone    []bool
+	made    int
 }
 
-// from finds the chain behind a product.
-func (c *chains) from(n *ssa.Node) {
+func newChains(g *ssa.Graph) *chains {
+	return &chains{g: g, instead: make([]*ssa.Node, g.NumNodeIDs()), gone: make([]bool, g.NumNodeIDs())}
+}
+
+// epilogue is the chain behind a product and the node that computes both.
+type epilogue struct {
+	*group
+	node *ssa.Node
+}
+
+// all finds the chains behind the products of a graph while none is taken: by place of the product, nil for none. Of many nodes
+// several goroutines take a piece at a time.
+func (c *chains) all(ctx context.Context) ([]*epilogue, error) {
+	const piece = 512
+	out := make([]*epilogue, len(c.g.Nodes))
+	var next atomic.Int64
+	err := rescue.Share(min(runtime.GOMAXPROCS(0), 1+len(out)/(4*piece)), func() error {
+		for lo := int(next.Add(piece)) - piece; lo < len(out); lo = int(next.Add(piece)) - piece {
+			for i := lo; i < min(lo+piece, len(out)); i++ {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				out[i] = c.behind(c.g.Nodes[i])
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// behind finds the chain behind a product.
+func (c *chains) behind(n *ssa.Node) *epilogue {
 	if n.Opaque || !fused.TakesEpilogue(n) || len(n.Out) != 1 || !tensor(n.Out[0]) {
-		return
+		return nil
 	}
 	x := &group{shape: n.Out[0].Type.Shape}
 	var best *ssa.Node
@@ -81,20 +124,37 @@ func (c *chains) from(n *ssa.Node) {
 		best = made
 	}
 	if best == nil {
+		return nil
+	}
+	return &epilogue{x, best}
+}
+
+// take joins a product with the chain that was found behind it, or with what other chains have left of that.
+func (c *chains) take(n *ssa.Node, x *epilogue) {
+	if x != nil && slices.ContainsFunc(x.members, func(m *member) bool { return c.gone[m.node.ID] }) {
+		x = c.behind(n)
+	}
+	if x == nil {
 		return
 	}
-	best.Sources = x.names(slices.Clip(n.Names()))
-	c.gone[n] = true
+	x.node.Sources = x.names(slices.Clip(n.Names()))
+	c.gone[n.ID] = true
 	for _, m := range x.members {
-		c.gone[m.node] = true
+		c.gone[m.node.ID] = true
 	}
-	c.instead[x.members[len(x.members)-1].node] = best
+	c.join(x.members[len(x.members)-1].node, x.node)
+}
+
+// join puts a node in the place of the last one of a chain.
+func (c *chains) join(last, m *ssa.Node) {
+	c.instead[last.ID] = m
+	c.made++
 }
 
 // next is the only reader of a value, if it is elementwise; nil if it is not.
 func (c *chains) next(v *ssa.Value) *member {
 	uses := v.Uses()
-	if len(uses) != 1 || c.g.IsResult(v) || c.gone[uses[0].Node] {
+	if len(uses) != 1 || c.g.IsResult(v) || c.gone[uses[0].Node.ID] {
 		return nil
 	}
 	m := memberOf(uses[0].Node)
@@ -120,30 +180,33 @@ func (x *group) epilogue(n *ssa.Node) *ssa.Node {
 
 // rewrite puts the new nodes in their places.
 func (c *chains) rewrite() {
-	if len(c.instead) == 0 {
+	if c.made == 0 {
 		return
 	}
-	var order []*ssa.Node
-	now := map[*ssa.Value]*ssa.Value{}
-	for _, n := range c.g.Nodes {
-		if m := c.instead[n]; m != nil {
+	nodes := c.g.Nodes
+	order := make([]*ssa.Node, 0, len(nodes))
+	now := make([]*ssa.Value, c.g.NumValues())
+	for _, n := range nodes {
+		if m := c.instead[n.ID]; m != nil {
 			order = append(order, c.replace(n, m, now))
-		} else if !c.gone[n] {
+		} else if !c.gone[n.ID] {
 			order = append(order, n)
 		}
 	}
-	for n := range c.gone {
-		n.TruncateInputs(0)
+	for _, n := range nodes {
+		if c.gone[n.ID] {
+			n.TruncateInputs(0)
+		}
 	}
 	c.g.Nodes = order
 }
 
 // replace makes a node like m in place of n, whose result it takes over: now says what values
-// became that were replaced before.
-func (c *chains) replace(n, m *ssa.Node, now map[*ssa.Value]*ssa.Value) *ssa.Node {
+// became that were replaced before, by their numbers.
+func (c *chains) replace(n, m *ssa.Node, now []*ssa.Value) *ssa.Node {
 	for i, v := range m.In {
-		if w := now[v]; w != nil {
-			m.In[i] = w
+		if v != nil && v.ID < len(now) && now[v.ID] != nil && c.g.Value(v.ID) == v { // a program may read numbers that are in no graph
+			m.In[i] = now[v.ID]
 		}
 	}
 	made := c.g.NewNode(m.Op, m.In, 1, m.Attrs...)
@@ -152,6 +215,6 @@ func (c *chains) replace(n, m *ssa.Node, now map[*ssa.Value]*ssa.Value) *ssa.Nod
 	y.Name, y.Type, y.Doc = v.Name, v.Type, v.Doc
 	v.Name = ""
 	c.g.ReplaceUses(v, y)
-	now[v] = y
+	now[v.ID] = y
 	return made
 }

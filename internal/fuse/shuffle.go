@@ -19,16 +19,17 @@ import (
 // for the backend of the CPU.
 func Shuffles(ctx context.Context, g *ssa.Graph) (made int, err error) {
 	g.Walk(func(body *ssa.Graph) {
-		c := &chains{g: body, instead: map[*ssa.Node]*ssa.Node{}, gone: map[*ssa.Node]bool{}}
+		c := newChains(body)
 		for _, n := range body.Nodes {
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				return
+			}
 			if chain := shuffleBehind(body, n); chain != nil {
 				c.shuffle(n, chain)
 			}
 		}
-		if err = cmp.Or(err, ctx.Err()); err == nil {
-			c.rewrite()
-			made += len(c.instead)
-		}
+		c.rewrite()
+		made += c.made
 	})
 	return made, err
 }
@@ -38,10 +39,11 @@ func (c *chains) shuffle(n *ssa.Node, chain []*ssa.Node) {
 	last := chain[len(chain)-1]
 	m := fused.Shuffled(n, last.Out[0])
 	m.Sources = slices.Clip(n.Names())
-	c.gone[n], c.instead[last] = true, m
+	c.gone[n.ID] = true
+	c.join(last, m)
 	for _, n := range chain {
 		m.Sources = append(m.Sources, n.Names()...)
-		c.gone[n] = true
+		c.gone[n.ID] = true
 	}
 }
 

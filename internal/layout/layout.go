@@ -71,7 +71,7 @@ func Assign(ctx context.Context, g *ssa.Graph, c Costs, force Force) (nodes int,
 
 func assign(ctx context.Context, g *ssa.Graph, c Costs, force bool) (int, error) {
 	p, err := newProblem(ctx, g, c, force)
-	if err != nil || len(p.roles) == 0 {
+	if err != nil || p.made == 0 {
 		return 0, err
 	}
 	if worth, err := p.solve(ctx); err != nil || !worth {

@@ -14,7 +14,8 @@ type problem struct {
 	block int
 	force bool
 
-	roles   map[*ssa.Node]*role
+	roles   []*role // by number of a node; nil for those that are always plain
+	made    int     // roles
 	flow    *network
 	total   float64 // cost of all convolutions, plain
 	base    float64 // cost of everything plain, in the network's terms
@@ -27,19 +28,20 @@ type problem struct {
 }
 
 func newProblem(ctx context.Context, g *ssa.Graph, c Costs, force bool) (*problem, error) {
-	p := &problem{g: g, costs: c, block: c.Block(), force: force, roles: map[*ssa.Node]*role{}, flow: newNetwork()}
+	p := &problem{g: g, costs: c, block: c.Block(), force: force, roles: make([]*role, g.NumNodeIDs()), flow: newNetwork()}
 	convs := false
 	for _, n := range g.Nodes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		if r := p.roleOf(n); r != nil {
-			p.roles[n] = r
+			p.roles[n.ID] = r
+			p.made++
 			convs = convs || r.isConv
 		}
 	}
 	if !convs {
-		clear(p.roles)
+		p.made = 0
 		return p, nil
 	}
 	return p, p.meet(ctx)
@@ -73,15 +75,17 @@ func (p *problem) charge(v int, cost float64) {
 // layoutOf is the variable of a value's layout: the plain terminal for values that are always
 // plain.
 func (p *problem) layoutOf(v *ssa.Value) int {
-	if r := p.roles[v.Def]; v.Def != nil && r != nil && r.out != 0 {
-		return r.out
+	if v.Def != nil {
+		if r := p.roles[v.Def.ID]; r != nil && r.out != 0 {
+			return r.out
+		}
 	}
 	return plainSide
 }
 
 // wanted is the variable of the layout that an operand is read in.
 func (p *problem) wanted(u ssa.Use) int {
-	r := p.roles[u.Node]
+	r := p.roles[u.Node.ID]
 	if r == nil {
 		return plainSide
 	}

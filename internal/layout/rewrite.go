@@ -54,7 +54,7 @@ func (p *problem) rewrite() (int, error) {
 
 // node keeps a node or makes another in its place.
 func (r *rewriter) node(n *ssa.Node) error {
-	role := r.roles[n]
+	role := r.roles[n.ID]
 	if role == nil || !r.isBlocked(role.in) && !r.isBlocked(role.out) {
 		return r.keep(n)
 	}
