@@ -20,6 +20,7 @@ import (
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/internal/schedule"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -37,6 +38,7 @@ type Program struct {
 	counts   *counts
 	compiled sync.Once // until the first session: the heap holds what compiling took
 	room     *room     // on the device; nil for a program of the host
+	reads    *sysmem.Reading
 }
 
 // Schedules lists the execution orders.
@@ -89,7 +91,7 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 		return nil, err
 	}
 	m.release(p)
-	out := &Program{prog: p, life: m.life, defaults: m.module.Defaults, outputs: outputs, idle: idleSessions{limits: c.idle}, counts: &counts{}}
+	out := &Program{prog: p, life: m.life, defaults: m.module.Defaults, outputs: outputs, idle: idleSessions{limits: c.idle}, counts: &counts{}, reads: sysmem.NewReading(p.Mapped())}
 	out.compile = time.Since(start)
 	m.made.add(out)
 	if _, ok := be.(backend.Remote); ok {
@@ -119,8 +121,8 @@ func (c *config) ready(ctx context.Context) error {
 	return err
 }
 
-// release drops copies of constants that the program does not read, and the pages of files that compiling has read: what runs read
-// comes back without its neighbours.
+// release drops copies of constants that the program does not read, and the pages of files that compiling has read, but for those that
+// sessions read: what runs of the new program read comes back without its neighbours.
 func (m *Model) release(p *program.Program) {
 	read := p.Constants()
 	m.module.Graph.Walk(func(g *ssa.Graph) {

@@ -75,7 +75,7 @@ func (f *files) check() error {
 	return nil
 }
 
-// discard gives the pages of the mappings back; reading them again brings them back.
+// discard gives the pages of the mappings back that no session reads; reading them again brings them back.
 func (f *files) discard() {
 	for _, h := range f.held {
 		if m, ok := h.(interface{ Bytes() []byte }); ok {
@@ -200,7 +200,8 @@ func (l *lifetime) inCall() bool {
 
 // open notes a new session of a program until it is dropped or collected.
 func (l *lifetime) open(s *Session, of *counts) *use {
-	u := &use{of: of}
+	u := &use{of: of, reads: s.p.reads}
+	u.reads.Begin()
 	u.hold(s.s.Bytes())
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,6 +218,7 @@ func (l *lifetime) forget(u *use) {
 		return
 	}
 	delete(l.sessions, u)
+	u.reads.End()
 	l.runs += u.runs()
 	u.of.runs += u.runs()
 }

@@ -1,6 +1,10 @@
 package berth
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
+)
 
 // ProgramStats counts what a program holds now.
 type ProgramStats struct {
@@ -95,7 +99,8 @@ type use struct {
 	of    *counts
 	state atomic.Uint64 // odd while a call is in progress; the rest are the runs begun so far
 	bytes atomic.Int64  // that the session holds
-	_     [40]byte
+	reads *sysmem.Reading
+	_     [32]byte
 }
 
 // claim begins a call, one more run or not, unless one is in progress.

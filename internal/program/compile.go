@@ -357,33 +357,38 @@ func (c *compiler) view(in *Instr) bool {
 // countReport fills in the figures of the finished program.
 func (c *compiler) countReport() {
 	for i := range c.p.Slots {
-		s := &c.p.Slots[i]
-		switch s.Kind {
-		case SlotDynamic:
+		if c.p.Slots[i].Kind == SlotDynamic {
 			c.p.Report.Dynamic++
-		case SlotConst:
-			s.Const = ofMemory(s.Value.Const)
 		}
 	}
+	c.readConstants()
 	c.p.Main.each(func(in *Instr) { c.p.sharesWork = c.p.sharesWork || in.call >= 0 && in.Threads > 1 })
 	c.countKernels()
 	c.p.Report.CopiesPerTrip = c.p.Timeline.CopiesPerTrip()
 }
 
-// copiedConstant is the size in bytes up to which a constant that runs read is copied out of a mapped file: for one element the system
-// maps 64 KB around it, so that the biases of a network kept a quarter of its file resident.
-const copiedConstant = 4 << 10
-
-// ofMemory is a constant with the elements of c, in ordinary memory where these are few and lie in a mapped file.
-func ofMemory(c *ssa.Constant) *ssa.Constant {
-	if c == nil || c.StoredBytes() > copiedConstant || !sysmem.IsMapped(c.Packed()) {
-		return c
+// readConstants gives the slots that runs read their constants, small ones in ordinary memory, and notes those in mapped files.
+func (c *compiler) readConstants() {
+	var slots []*Slot
+	var constants []*ssa.Constant
+	for i, is := range c.p.readConstants() {
+		s := &c.p.Slots[i]
+		if s.Kind != SlotConst {
+			continue
+		}
+		s.Const = s.Value.Const
+		if is {
+			slots, constants = append(slots, s), append(constants, s.Const)
+		}
 	}
-	a, err := c.Array()
-	if err != nil {
-		return c // who reads it is told
+	if c.opts.Constants != nil {
+		c.opts.Constants.inMemory(c.ctx, constants)
 	}
-	return ssa.NewConstant(a.Clone())
+	for i, s := range slots {
+		if s.Const = constants[i]; s.Const != nil && sysmem.IsMapped(s.Const.Packed()) {
+			c.p.mapped = append(c.p.mapped, s.Const.Packed())
+		}
+	}
 }
 
 // countKernels counts the kernels of nodes with known shapes and what they hold.

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"weak"
@@ -19,7 +20,7 @@ import (
 //
 // The table holds weak pointers: a constant lives as long as a program reads it. Constants in
 // mapped files and those of one repeated element take no memory of their own, and are left alone, as
-// are small ones.
+// are small ones. Small ones in mapped files that runs read are copied, once for all programs (inMemory).
 //
 // Constants are safe for concurrent use.
 type Constants struct {
@@ -42,6 +43,9 @@ func (k *Constants) Bytes() (n int64) {
 	}
 	return n
 }
+
+// lookEvery is how many constants a loop passes between two looks at the context.
+const lookEvery = 1024
 
 // smallConstant is the size in bytes up to which constants are not worth an entry.
 const smallConstant = 1 << 10
@@ -67,13 +71,23 @@ func (k *Constants) one(c *ssa.Constant, memory ndarray.Budget) *ssa.Constant {
 	if _, splat := c.Splat(); splat || c.StoredBytes() <= smallConstant || c.DType() == ndarray.String || sysmem.IsMapped(c.Packed()) {
 		return c
 	}
-	id, err := c.Identity(memory)
-	if err != nil {
+	key, ok := keyOf(c, memory)
+	if !ok {
 		return c // whoever reads it reports that
 	}
-	key := string(fmt.Appendf(appendType(nil, c.DType(), c.Shape()), "%v", id))
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.first(key, c)
+}
+
+// keyOf is the same for equal constants; those in a mapped file are known by their addresses.
+func keyOf(c *ssa.Constant, memory ndarray.Budget) (key string, ok bool) {
+	id, err := c.Identity(memory)
+	return string(fmt.Appendf(appendType(nil, c.DType(), c.Shape()), "%v", id)), err == nil
+}
+
+// first returns the constant of a key, which is c if there was none.
+func (k *Constants) first(key string, c *ssa.Constant) *ssa.Constant {
 	if old := k.made[key].Value(); old != nil {
 		return old
 	}
@@ -82,6 +96,48 @@ func (k *Constants) one(c *ssa.Constant, memory ndarray.Budget) *ssa.Constant {
 	}
 	k.made[key] = weak.Make(c)
 	return c
+}
+
+// copiedConstant is the size in bytes up to which a constant that runs read is copied out of a mapped file: for one element the system
+// maps 64 KB around it, so that the biases of a network kept a quarter of its file resident.
+const copiedConstant = 4 << 10
+
+// inMemory replaces small constants in mapped files by copies in ordinary memory, which it shares with other programs. Where the budget
+// has no room for those that are new, they stay where they are.
+func (k *Constants) inMemory(ctx context.Context, constants []*ssa.Constant) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	memory := ndarray.BudgetOf(ctx)
+	var missing []int
+	keys, bytes := make([]string, len(constants)), int64(0)
+	for i, c := range constants {
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return
+		}
+		if c == nil || c.StoredBytes() > copiedConstant || !sysmem.IsMapped(c.Packed()) {
+			continue
+		}
+		var ok bool
+		if keys[i], ok = keyOf(c, memory); !ok {
+			continue
+		}
+		if old := k.made[keys[i]].Value(); old != nil {
+			constants[i] = old
+			continue
+		}
+		missing, bytes = append(missing, i), bytes+c.StoredBytes()
+	}
+	if len(missing) == 0 || memory.AskContext(ctx, "copies of small constants", bytes) != nil {
+		return
+	}
+	for n, i := range missing {
+		if n%lookEvery == 0 && ctx.Err() != nil {
+			return
+		}
+		if a, err := constants[i].ArrayIn(memory); err == nil { // who reads it is told of errors
+			constants[i] = k.first(keys[i], ssa.NewConstant(a.Clone()))
+		}
+	}
 }
 
 // sweep removes entries whose constants no program holds.

@@ -145,7 +145,11 @@ type Program struct {
 	borrowed      []int            // slots that point to memory of callers, or may
 	bounds        map[string]int64 // [Options.Bounds]
 	outputs       []string         // names of the results, for errors
+	mapped        [][]byte         // elements in mapped files that runs read
 }
+
+// Mapped is where in mapped files runs read constants. Do not change it.
+func (p *Program) Mapped() [][]byte { return p.mapped }
 
 // Report says what planning did.
 type Report struct {

@@ -1,6 +1,8 @@
 package sysmem
 
 import (
+	"cmp"
+	"os"
 	"slices"
 	"sync"
 	"unsafe"
@@ -9,7 +11,9 @@ import (
 // mapped lists the mapped files by address: their pages can be dropped at any time and are read again on access.
 var mapped struct {
 	sync.RWMutex
-	at []region
+	at    []region
+	read  map[*Reading]int // by what is read, by how many
+	pages []region         // of all that is read, by address, none next to another; nil when that has changed
 }
 
 type region struct{ from, past uintptr }
@@ -44,14 +48,93 @@ func IsMapped(b []byte) bool {
 	return len(b) > 0 && slices.ContainsFunc(mapped.at, func(r region) bool { return r.holds(span(b)) })
 }
 
-// Discard gives back the memory of bytes in a mapped file; reading them again brings
-// them back. Other bytes are left alone.
+// Reading is bytes of mapped files that are read again and again: [Discard] leaves their pages alone while they are read.
+type Reading struct{ parts [][]byte }
+
+// NewReading lists bytes that will be read.
+func NewReading(parts [][]byte) *Reading { return &Reading{parts} }
+
+// Begin counts one who reads the bytes; End must follow.
+func (r *Reading) Begin() {
+	if len(r.parts) == 0 {
+		return
+	}
+	mapped.Lock()
+	defer mapped.Unlock()
+	if mapped.read == nil {
+		mapped.read = map[*Reading]int{}
+	}
+	mapped.read[r]++
+	mapped.pages = nil
+}
+
+// End takes one back whom Begin has counted.
+func (r *Reading) End() {
+	if len(r.parts) == 0 {
+		return
+	}
+	mapped.Lock()
+	defer mapped.Unlock()
+	if mapped.read[r]--; mapped.read[r] == 0 {
+		delete(mapped.read, r)
+	}
+	mapped.pages = nil
+}
+
+// readingPages locks the list for reading with the pages of all that is read up to date.
+func readingPages() {
+	for mapped.RLock(); mapped.pages == nil && len(mapped.read) > 0; mapped.RLock() {
+		mapped.RUnlock()
+		mapped.Lock()
+		listPages()
+		mapped.Unlock()
+	}
+}
+
+// listPages lists the pages of all that is read.
+func listPages() {
+	if len(mapped.read) == 0 {
+		return
+	}
+	page := uintptr(os.Getpagesize())
+	var all []region
+	for r := range mapped.read {
+		for _, b := range r.parts {
+			s := span(b)
+			all = append(all, region{s.from &^ (page - 1), (s.past + page - 1) &^ (page - 1)})
+		}
+	}
+	slices.SortFunc(all, func(a, b region) int { return cmp.Compare(a.from, b.from) })
+	mapped.pages = all[:1]
+	for _, r := range all[1:] {
+		if last := &mapped.pages[len(mapped.pages)-1]; r.from <= last.past {
+			last.past = max(last.past, r.past)
+		} else {
+			mapped.pages = append(mapped.pages, r)
+		}
+	}
+}
+
+// Discard gives back the memory of bytes in a mapped file, but for pages that are read ([Reading]): a run that lost them would
+// wait for each. Reading the bytes again brings them back. Bytes in other memory are left alone.
 func Discard(b []byte) {
-	mapped.RLock()
+	readingPages()
 	defer mapped.RUnlock()
 	s := span(b)
-	if slices.ContainsFunc(mapped.at, func(r region) bool { return r.holds(s) }) {
-		discard(b)
+	if !slices.ContainsFunc(mapped.at, func(r region) bool { return r.holds(s) }) {
+		return
+	}
+	read := mapped.pages
+	at, _ := slices.BinarySearchFunc(read, s.from, func(r region, from uintptr) int { return cmp.Compare(r.past, from+1) })
+	from := s.from
+	for ; at < len(read) && read[at].from < s.past; at++ {
+		if read[at].from > from {
+			discard(b[from-s.from : read[at].from-s.from])
+		}
+		from = read[at].past
+	}
+	if from < s.past {
+		discard(b[from-s.from:])
 	}
 }
 
