@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-onnx/berth/internal/hostile"
 	"github.com/berth-onnx/berth/internal/npy"
@@ -336,5 +337,32 @@ func TestTrimIsInitializedBetweenPackages(t *testing.T) {
 	}
 	for _, pkg := range []string{"internal/ops/elementwise", "internal/ops/nn", "internal/cpu", "backend/cuda"} {
 		assert.Less(t, trim, at("github.com/berth-onnx/berth/"+pkg), pkg)
+	}
+}
+
+// TestTerminalWithoutSize: on a terminal that has no lines and columns, as programs make them, progress is told in lines.
+func TestTerminalWithoutSize(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer master.Close()
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	defer terminal.Close()
+	for _, c := range []struct {
+		size unix.Winsize
+		bar  bool
+	}{{unix.Winsize{}, false}, {unix.Winsize{Row: 24}, false}, {unix.Winsize{Row: 24, Col: 80}, true}} {
+		require.NoError(t, unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &c.size))
+		a := &app{errOut: terminal}
+		p := a.newProgress(2)
+		p.step("counting")
+		assert.Equal(t, c.bar, p.bar != nil, "%+v", c.size)
+		p.done()
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -201,7 +202,47 @@ func (v *verification) operations(ctx context.Context, in map[string]ndarray.Val
 	if err != nil {
 		return math.Inf(1)
 	}
-	return float64(berth.StatsOf(g).FLOPs)
+	return executed(g)
+}
+
+// executed is how many floating-point operations a run of a graph takes. Of nodes of unknown sizes none are counted; of an If the
+// branch that takes more; the body of a loop as often as it runs, once where that is not known.
+func executed(g *ssa.Graph) (sum float64) {
+	known := func(v *ssa.Value) bool { return v == nil || v.Type.IsStatic() }
+	for _, n := range g.Nodes {
+		if len(n.Bodies) > 0 {
+			var most float64
+			for _, b := range n.Bodies {
+				most = max(most, executed(b))
+			}
+			sum += most * trips(n)
+		} else if !slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return !known(v) }) && !slices.ContainsFunc(n.Out, func(v *ssa.Value) bool { return !known(v) }) {
+			sum += float64(ops.CostOf(n).FLOPs)
+		}
+	}
+	return sum
+}
+
+// trips is how often the bodies of a node run, 1 where that is not known.
+func trips(n *ssa.Node) float64 {
+	times := ssa.Dim{}
+	switch n.Op {
+	case "Loop":
+		if s, err := ops.LoopOf(n); err == nil {
+			times = s.Trips(n)
+		}
+	case "Scan":
+		if s, err := ops.ScanOf(n); err == nil && s.Ins > 0 {
+			of := n.In[s.States].Type
+			if axis, err := ops.NormAxis(s.InAxes[0], max(of.Rank(), 1)); err == nil && of.Ranked && axis < len(of.Shape) {
+				times = of.Shape[axis]
+			}
+		}
+	}
+	if k, ok := times.Const(); ok {
+		return float64(k)
+	}
+	return 1
 }
 
 // rescued decides whether differences of float32 beyond the tolerance, the largest in units, are what rounding makes. Its only error is a cancellation.
@@ -263,7 +304,7 @@ func (v *verification) near(ctx context.Context, d *doubtful) (near, ran bool, e
 	if err != nil {
 		return false, false, ctx.Err()
 	}
-	exact, err := wide.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+	exact, err := v.runFloat64(ctx, wide, in, berth.WithoutPasses())
 	if err != nil {
 		return false, false, ctx.Err()
 	}
@@ -326,14 +367,14 @@ func (v *verification) runWide(ctx context.Context, in map[string]ndarray.Value)
 	if in, err = v.widenAll(in); err != nil {
 		return out, err
 	}
-	if out.original, err = v.wide.original.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...); err != nil {
+	if out.original, err = v.runFloat64(ctx, v.wide.original, in, berth.WithoutPasses()); err != nil {
 		return out, err
 	}
-	if out.result, err = v.wide.result.RunValues(ctx, in, append(v.a.limits(), exact)...); err != nil {
+	if out.result, err = v.runFloat64(ctx, v.wide.result, in, exact); err != nil {
 		return out, err
 	}
 	// Where a constant decides about sizes, the nudged model may not run. Then it shows nothing.
-	nudged, _ := v.wide.nudged.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+	nudged, _ := v.runFloat64(ctx, v.wide.nudged, in, berth.WithoutPasses())
 	out.nudged = append(out.nudged, nudged)
 	return out, ctx.Err()
 }
@@ -346,8 +387,19 @@ func (v *verification) runNudged(ctx context.Context, in map[string]ndarray.Valu
 	if err != nil {
 		return runs, err
 	}
-	out, err := m.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+	out, err := v.runFloat64(ctx, m, in, berth.WithoutPasses())
 	return append(runs, out), err
+}
+
+// runFloat64 runs a model with a wider type, which may take long.
+func (v *verification) runFloat64(ctx context.Context, m *berth.Model, in map[string]ndarray.Value, how berth.Option) (map[string]ndarray.Value, error) {
+	hook, end := v.a.counting("running with a wider type")
+	defer end()
+	opts := append(v.a.limits(), how)
+	if hook != nil {
+		opts = append(opts, berth.WithHook(hook))
+	}
+	return m.RunValues(ctx, in, opts...)
 }
 
 // distance is how far an output is from another: the largest difference, and the root of the mean square.

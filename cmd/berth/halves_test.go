@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -154,4 +157,50 @@ func TestNudges(t *testing.T) {
 		require.False(t, seen[text], "nudge %d", nudge)
 		seen[text] = true
 	}
+}
+
+// TestExecuted: operations of bodies count as often as they run, those of the larger branch once.
+func TestExecuted(t *testing.T) {
+	loop := func(operands, state string) string {
+		return `in %x: float32[4] in %m: int64[] in %c: bool[] const %n: int64[] = 5 const %t: bool[] = true
+			%y = Loop(` + operands + `) { body: graph "b" { in %i: int64[] in %k: bool[] in %p: float32[4] %a = Neg(%p) ` + state + ` } } out %y`
+	}
+	for _, c := range []struct {
+		name, graph string
+		want        float64
+	}{
+		{"straight", `in %x: float32[4] %a = Neg(%x) %y = Neg(%a) out %y`, 8},
+		{"an open dimension", `in %x: float32[N] %y = Neg(%x) out %y`, 0},
+		{"a loop", loop(`%n, %t, %x`, `out %k, %a`), 20},
+		{"a loop of unknown count", loop(`%m, %t, %x`, `out %k, %a`), 4},
+		{"a loop that never runs", loop(`%n, %f, %x`, `out %k, %a`), 0},
+		{"a scan", `in %x: float32[7,4] in %s: float32[4] %y, %z = Scan(%s, %x) [num_scan_inputs=1] { body: graph "b" { in %p: float32[4] in %q: float32[4] %a = Neg(%p) %b = Neg(%q) out %a, %b } } out %y, %z`, 56},
+		{"branches", `in %c: bool[] in %x: float32[4] %y = If(%c | %x) { then_branch: graph "t" { in %v: float32[4] %a = Neg(%v) %b = Neg(%a) out %b } else_branch: graph "e" { in %w: float32[4] %d = Neg(%w) out %d } } out %y`, 8},
+	} {
+		graph := strings.Replace(c.graph, `const %t`, `const %f: bool[] = false const %t`, 1)
+		m, err := berth.Open(saved(t, graph))
+		require.NoError(t, err, c.name)
+		assert.InDelta(t, c.want, executed(m.Graph()), 0, c.name)
+		require.NoError(t, m.Close())
+	}
+}
+
+// TestLongRunsAreCounted: while a long run lasts, lines tell how far it is; there are none with --json.
+func TestLongRunsAreCounted(t *testing.T) {
+	defer func(was time.Duration) { progressAfter = was }(progressAfter)
+	progressAfter = time.Millisecond
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	defer w.Close()
+	hook, end := (&app{errOut: w}).counting("a run")
+	hook.Before(t.Context(), berth.Event{})
+	lines := bufio.NewScanner(r)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "berth: a run: 1 nodes in 0 s") {
+		require.Contains(t, lines.Text(), "berth: a run: 0 nodes")
+	}
+	end()
+	hook, end = (&app{errOut: w, json: true}).counting("a run")
+	assert.Nil(t, hook)
+	end()
 }

@@ -78,7 +78,7 @@ type dynamicJSON struct {
 
 // spaceBetween is by how much the heap may grow from one collection to the next where the budget is eight times that or more. What
 // inspect makes of a large model is in use almost to the end: collections find little.
-const spaceBetween = 1 << 30
+const spaceBetween = 2 << 30
 
 func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if n := f.node != ""; n && (f.text || f.html != "") || f.text && f.html != "" {

@@ -1,19 +1,24 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/cwriter"
 	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/berth-onnx/berth"
 )
 
 // progressAfter is how long a command is silent where standard error is no terminal, and then how often it speaks at most.
 var progressAfter = 2 * time.Second
 
-// progress says what a long command is doing: a bar on a terminal, elsewhere a line now and then once the command takes
+// progress says what a long command is doing: a bar on a terminal of known size, elsewhere a line now and then once the command takes
 // long. With --json or NO_COLOR there is no bar, with --json no line either.
 type progress struct {
 	p    *mpb.Progress
@@ -30,7 +35,7 @@ func (a *app) newProgress(total int) *progress {
 	if a.json {
 		return pr
 	}
-	if !terminal(a.errOut) || os.Getenv("NO_COLOR") != "" {
+	if !hasSize(a.errOut) || os.Getenv("NO_COLOR") != "" {
 		pr.stop = make(chan struct{})
 		go pr.speak(a, time.NewTicker(progressAfter))
 		return pr
@@ -45,6 +50,15 @@ func (a *app) newProgress(total int) *progress {
 			return ""
 		})))
 	return pr
+}
+
+// hasSize reports a terminal that has lines and columns: one that a program made may not say how many.
+func hasSize(w io.Writer) bool {
+	if !terminal(w) {
+		return false
+	}
+	columns, lines, err := cwriter.GetSize(int(w.(*os.File).Fd()))
+	return err == nil && columns > 0 && lines > 0
 }
 
 // speak prints what is being done, each thing once.
@@ -88,4 +102,26 @@ func (p *progress) done() {
 			p.p.Wait()
 		}
 	})
+}
+
+// counting says now and then how many nodes of a long run have been executed, until end is called. The run must have the hook.
+func (a *app) counting(run string) (hook *berth.Hook, end func()) {
+	if a.json {
+		return nil, func() {}
+	}
+	var nodes atomic.Int64
+	stop, start := make(chan struct{}), time.Now()
+	go func() {
+		tick := time.NewTicker(progressAfter)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case now := <-tick.C:
+				a.note("berth: %s: %d nodes in %.0f s …", run, nodes.Load(), now.Sub(start).Seconds())
+			}
+		}
+	}()
+	return &berth.Hook{Before: func(context.Context, berth.Event) { nodes.Add(1) }}, sync.OnceFunc(func() { close(stop) })
 }
