@@ -276,4 +276,7 @@ func identity(g *ssa.Graph, v *ssa.Value, name string) (*ssa.Value, error) {
 }
 
 // Selects reports a node whose result depends on which of the floats that it reads are larger, or on the whole numbers next to them.
-func Selects(n *ssa.Node) bool { return selected(n) != nil }
+func Selects(n *ssa.Node) bool {
+	v := selected(n)
+	return v != nil && ofFloats(v)
+}
