@@ -68,9 +68,10 @@ func (g *Gemm) runAlone(a *GemmArgs, ws []byte) {
 	}
 }
 
-// oneSweep reports a product of one row by packed columns: the micro-kernel goes over all panels by itself.
+// oneSweep reports a product of one row by packed columns: the micro-kernel goes over all panels by itself. With several
+// blocks of K, tiles keep together what the next run, backwards, finds in a cache.
 func (g *Gemm) oneSweep() bool {
-	return g.s.M == 1 && g.s.ConstB && g.batches == 1 && !g.dots && !g.fewRows && g.tasks() > 0
+	return g.s.M == 1 && g.s.ConstB && g.k.P == 1 && g.batches == 1 && !g.dots && !g.fewRows && g.tasks() > 0
 }
 
 // begin sets the state up, and takes the memory for the packed A from the workspace.
