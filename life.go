@@ -347,7 +347,7 @@ func (l *lifetime) copied(c *ssa.Constant) *ssa.Constant {
 	if _, splat := c.Splat(); splat {
 		return c
 	}
-	return ssa.NewLazy(c.DType(), c.Shape(), func() (*ndarray.Array, error) {
+	out := ssa.NewLazy(c.DType(), c.Shape(), func() (*ndarray.Array, error) {
 		return using(l, func() (*ndarray.Array, error) {
 			a, err := c.Array()
 			if err == nil && sysmem.IsMapped(a.Data) {
@@ -356,4 +356,8 @@ func (l *lifetime) copied(c *ssa.Constant) *ssa.Constant {
 			return a, err
 		})
 	})
+	if c.Literal() {
+		out.SetLiteral()
+	}
+	return out
 }

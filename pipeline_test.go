@@ -397,3 +397,26 @@ func layTraps(t *testing.T, top, dir string) {
 		}
 	}
 }
+
+// TestLiterals: what a file holds as a Constant node stays a literal, also where the file is mapped.
+func TestLiterals(t *testing.T) {
+	tensor := func(name string, n int) *onnxwire.Tensor {
+		return &onnxwire.Tensor{Name: name, DataType: onnxwire.TypeFloat, Dims: []int64{int64(n)}, RawData: make([]byte, 4*n)}
+	}
+	const length = 1 << 18
+	w := &onnxwire.Model{IRVersion: 10, OpsetImports: []*onnxwire.OperatorSetID{{Version: 20}}, Graph: &onnxwire.Graph{Name: "g",
+		Nodes: []*onnxwire.Node{{OpType: "Constant", Outputs: []string{"k"}, Attributes: []*onnxwire.Attribute{{Name: "value", Type: onnxwire.AttrTensor, T: tensor("", length)}}},
+			{OpType: "Add", Inputs: []string{"k", "w"}, Outputs: []string{"y"}}},
+		Initializers: []*onnxwire.Tensor{tensor("w", length)},
+		Outputs:      []*onnxwire.ValueInfo{{Name: "y", Type: &onnxwire.Type{Tensor: &onnxwire.TensorType{ElemType: onnxwire.TypeFloat}}}}}}
+	data, err := onnxwire.Marshal(w)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "literals.onnx")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	m, err := berth.Open(path)
+	require.NoError(t, err)
+	defer m.Close()
+	for _, v := range m.Graph().Nodes[0].In {
+		require.Equal(t, v.Name == "k", v.Const.Literal(), v.Name)
+	}
+}
