@@ -148,6 +148,8 @@ func TestScatter(t *testing.T) {
 			{op: "ScatterElements", in: []arg{tensor(i64, 5, 8), indices(i32, 5, 7, 8), tensor(i64, 7, 8)}, attrs: reduce(how)},
 			{op: "ScatterND", in: []arg{f32s(5, 8, 4), indices(i64, 5, 6, 2), f32s(6, 4)}, attrs: reduce(how)},
 			{op: "ScatterND", in: []arg{tensor(i32, 7), indices(i64, 7, 6, 1), tensor(i32, 6)}, attrs: reduce(how)},
+			{op: "ScatterND", in: []arg{tensor(ndarray.Float16, 5, 8), indices(i64, 5, 9, 1), tensor(ndarray.Float16, 9, 8)}, attrs: reduce(how)},
+			{op: "ScatterElements", in: []arg{tensor(ndarray.BFloat16, 5, 8), indices(i64, 8, 5, 9), tensor(ndarray.BFloat16, 5, 9)}, attrs: reduce(how, ssa.IntAttr("axis", 1))},
 		})
 	}
 	runCases(t, []opCase{
