@@ -100,7 +100,11 @@ func (c *coverage) list(b *ssa.Graph, inside int, sources *trial.Sources, prefix
 // mark puts the marker behind a result that is computed in each run. Constants, integers and flags may be folded, so such a result depends on a condition: Where
 // selects it either way, of two axes more than it has, so that its elements are not known beforehand.
 func (at markedBody) mark(n *ssa.Node, body *ssa.Graph, sources *trial.Sources) (err error) {
-	k := max(slices.IndexFunc(body.Results, func(v *ssa.Value) bool { return !sources.Fixed(v) }), 0)
+	changes := func(v *ssa.Value) bool { return !sources.Fixed(v) }
+	k := max(slices.IndexFunc(body.Results, changes), 0)
+	if later := slices.IndexFunc(body.Results[1:], changes); k == 0 && later >= 0 && isEndless(n) {
+		k = 1 + later // behind a marker, the condition would not be seen to stay true
+	}
 	add := func(op string, in ...*ssa.Value) *ssa.Value {
 		node := body.NewNode(op, in, 1)
 		err = cmp.Or(err, ops.Infer(node))
@@ -115,6 +119,19 @@ func (at markedBody) mark(n *ssa.Node, body *ssa.Graph, sources *trial.Sources) 
 	body.Results[k] = add("Identity", r)
 	body.Results[k].Def.Name = at.marker
 	return err
+}
+
+// isEndless reports a loop that never ends once its condition is true.
+func isEndless(n *ssa.Node) bool {
+	if n.Op != "Loop" {
+		return false
+	}
+	s, err := ops.LoopOf(n)
+	if err != nil {
+		return false
+	}
+	endless, _ := s.Endless(n)
+	return endless
 }
 
 // conditionIn is a flag in a body that no constant decides: the condition of an If, captured, or what a Loop hands its body.

@@ -127,3 +127,11 @@ func TestDimOfMembers(t *testing.T) {
 	assert.Contains(t, ok(t, "run", path, "--dim", "N=5"), "float32[6,5]")
 	fails(t, exitUsage, []string{"--shape x: the input is seq(float32[2,N])"}, "run", path, "--shape", "x=2x5")
 }
+
+// TestOptimizeEndless: a loop that never ends once its condition, an input, is true is compared with a false one; the other is told as refused.
+func TestOptimizeEndless(t *testing.T) {
+	path := saved(t, `in %x: float32[4] in %c: bool[] %y = Loop(_, %c, %x) { body: graph "b" { in %i: int64[] in %k: bool[] in %v: float32[4] %same = Identity(%k) %w = Neg(%v) out %same, %w } } out %y`)
+	out := ok(t, "optimize", path, "-o", path+".opt", "--no-compare", "--timeout", "20s")
+	assert.Contains(t, out, "the loop never ends")
+	assert.Contains(t, out, "not run:  body of Loop")
+}
