@@ -224,13 +224,15 @@ func evalQLinearConcat(c *ops.Call) {
 
 // QLinearWhere picks between two quantized tensors:
 // Z = quantize(condition ? dequantize(X) : dequantize(Y)), broadcasting.
-var QLinearWhere = ops.Op{
-	Domain: Microsoft, Name: "QLinearWhere", Since: 1, Doc: "Z = quantize(condition ? X : Y)",
-	MinIn: 9, MaxIn: 9, MinOut: 1, MaxOut: 1,
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		return ops.One(kit.Try(ops.BroadcastTypes(ops.InType(n, 1).DType, ops.InType(n, 0), ops.InType(n, 1), ops.InType(n, 4))))
-	}),
-	Eval: kit.Kernel(evalQLinearWhere),
+func QLinearWhere() ops.Op {
+	return ops.Op{
+		Domain: Microsoft, Name: "QLinearWhere", Since: 1, Doc: "Z = quantize(condition ? X : Y)",
+		MinIn: 9, MaxIn: 9, MinOut: 1, MaxOut: 1,
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+			return ops.One(kit.Try(ops.BroadcastTypes(ops.InType(n, 1).DType, ops.InType(n, 0), ops.InType(n, 1), ops.InType(n, 4))))
+		}),
+		Eval: kit.Kernel(evalQLinearWhere),
+	}
 }
 
 func evalQLinearWhere(c *ops.Call) {
@@ -252,21 +254,25 @@ func evalQLinearWhere(c *ops.Call) {
 }
 
 // QLinearReduceMean is the mean of dequantized elements over axes, quantized.
-var QLinearReduceMean = ops.Op{
-	Domain: Microsoft, Name: "QLinearReduceMean", Since: 1, Doc: "reduced = quantize(mean(data)) over axes",
-	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Mandatory(), ops.IntAttr("keepdims").Mandatory()},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferReduceAttr(n, ops.InType(n, 0).DType) }),
-	Eval: kit.Kernel(evalQLinearReduceMean),
+func QLinearReduceMean() ops.Op {
+	return ops.Op{
+		Domain: Microsoft, Name: "QLinearReduceMean", Since: 1, Doc: "reduced = quantize(mean(data)) over axes",
+		MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
+		Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Mandatory(), ops.IntAttr("keepdims").Mandatory()},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferReduceAttr(n, ops.InType(n, 0).DType) }),
+		Eval: kit.Kernel(evalQLinearReduceMean),
+	}
 }
 
 // ReduceSumInteger sums 8-bit integers over axes into 32 bits.
-var ReduceSumInteger = ops.Op{
-	Domain: Microsoft, Name: "ReduceSumInteger", Since: 1, Doc: "reduced = sum(data) over axes in 32 bits",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Mandatory(), ops.IntAttr("keepdims").Mandatory()},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferReduceAttr(n, wideInt(ops.InType(n, 0).DType)) }),
-	Eval: kit.Kernel(evalReduceSumInteger),
+func ReduceSumInteger() ops.Op {
+	return ops.Op{
+		Domain: Microsoft, Name: "ReduceSumInteger", Since: 1, Doc: "reduced = sum(data) over axes in 32 bits",
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+		Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Mandatory(), ops.IntAttr("keepdims").Mandatory()},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferReduceAttr(n, wideInt(ops.InType(n, 0).DType)) }),
+		Eval: kit.Kernel(evalReduceSumInteger),
+	}
 }
 
 // wideInt is the 32-bit type of a small integer type's sign.

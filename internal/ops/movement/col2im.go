@@ -17,11 +17,13 @@ import (
 //	output[n, c, l*stride - pad + k*dilation] += input[n, (c, k), l]
 //
 // for every block position l and offset k in the block (multi-indices).
-var Col2Im = ops.Op{
-	Name: "Col2Im", Since: 18, Doc: "output = sum of the blocks of input at their places",
-	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.IntsAttr("dilations").Between(1, 1<<31), ops.IntsAttr("pads").Between(0, 1<<31), ops.IntsAttr("strides").Between(1, 1<<31)},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferCol2Im), Eval: kit.Kernel(evalCol2Im),
+func Col2Im() ops.Op {
+	return ops.Op{
+		Name: "Col2Im", Since: 18, Doc: "output = sum of the blocks of input at their places",
+		MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
+		Attrs: []*ops.AttrSpec{ops.IntsAttr("dilations").Between(1, 1<<31), ops.IntsAttr("pads").Between(0, 1<<31), ops.IntsAttr("strides").Between(1, 1<<31)},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferCol2Im), Eval: kit.Kernel(evalCol2Im),
+	}
 }
 
 func inferCol2Im(n *ssa.Node) []ops.Inferred {

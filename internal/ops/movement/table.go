@@ -31,7 +31,6 @@ var Ops = []*ops.Op{
 	&Compress,
 	&OneHot,
 	&CenterCropPad,
-	&Col2Im,
 	&DepthToSpace,
 	&SpaceToDepth,
 	&ReverseSequence,

@@ -13,7 +13,6 @@ var Ops = []*ops.Op{
 	&GlobalAveragePool,
 	&GlobalMaxPool,
 	&GlobalLpPool,
-	&MaxUnpool,
 	&BatchNormalization,
 	&InstanceNormalization,
 	&GroupNormalization,
