@@ -63,8 +63,10 @@ func (c *Conv) Run(a ConvArgs, ws []byte, threads int) error {
 
 func (c *Conv) checkArgs(a *ConvArgs, ws []byte, threads int) error {
 	s := &c.s
-	images := checkImages(c, a.X, a.Y, a.Residual)
-	if s.Half != NoHalf {
+	var images error
+	if s.Half == NoHalf {
+		images = checkImages(c, a.X, a.Y, a.Residual)
+	} else {
 		images = checkImages(c, a.Halves.X, a.Halves.Y, a.Halves.Residual)
 	}
 	return cmp.Or(

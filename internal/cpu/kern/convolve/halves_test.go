@@ -77,6 +77,7 @@ func compareHalves(t *testing.T, s ConvSpec, plan ConvPlan) {
 		}
 		require.NoError(t, c.Run(a, ws, threads))
 		require.Equal(t, want, a.Halves.Y, "%+v, %s, %d threads", s, plan.Algorithm, threads)
+		require.Zero(t, testing.AllocsPerRun(2, func() { _ = c.Run(a, ws, threads) }))
 	}
 }
 
