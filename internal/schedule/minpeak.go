@@ -156,8 +156,11 @@ func (s *solver) solve(m *model) found {
 	if s.ctx.Err() != nil {
 		return found{}
 	}
-	ranks := identity(len(d.cells))
-	slices.SortStableFunc(ranks, func(a, b int32) int { return cmp.Compare(d.cells[b].peak, d.cells[a].peak) })
+	ranks := make([]int, len(d.cells))
+	for i := range ranks {
+		ranks[i] = i
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(d.cells[b].peak, d.cells[a].peak) })
 	out := found{bound: d.bound(s.ctx, ranks), order: make([]int32, 0, len(m.nodes))}
 	orders := make([][]int32, len(d.cells)) // of the cell's model; nil is the given one
 	for _, i := range ranks {
@@ -187,7 +190,7 @@ func (s *solver) solve(m *model) found {
 }
 
 // bound is what some cell needs in every order. The cells are given by falling peaks.
-func (d *division) bound(ctx context.Context, ranks []int32) (most int64) {
+func (d *division) bound(ctx context.Context, ranks []int) (most int64) {
 	for _, i := range ranks {
 		if c := &d.cells[i]; c.peak > most && ctx.Err() == nil {
 			most = max(most, d.part(c).bound(ctx))

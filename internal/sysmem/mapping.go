@@ -1,9 +1,9 @@
 package sysmem
 
 import (
-	"cmp"
 	"os"
 	"slices"
+	"sort"
 	"sync"
 	"unsafe"
 )
@@ -104,7 +104,7 @@ func listPages() {
 			all = append(all, region{s.from &^ (page - 1), (s.past + page - 1) &^ (page - 1)})
 		}
 	}
-	slices.SortFunc(all, func(a, b region) int { return cmp.Compare(a.from, b.from) })
+	sort.Slice(all, func(i, j int) bool { return all[i].from < all[j].from })
 	mapped.pages = all[:1]
 	for _, r := range all[1:] {
 		if last := &mapped.pages[len(mapped.pages)-1]; r.from <= last.past {
@@ -125,7 +125,7 @@ func Discard(b []byte) {
 		return
 	}
 	read := mapped.pages
-	at, _ := slices.BinarySearchFunc(read, s.from, func(r region, from uintptr) int { return cmp.Compare(r.past, from+1) })
+	at := sort.Search(len(read), func(i int) bool { return read[i].past > s.from })
 	from := s.from
 	for ; at < len(read) && read[at].from < s.past; at++ {
 		if read[at].from > from {
