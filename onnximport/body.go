@@ -240,7 +240,8 @@ func carried(n *ssa.Node, params int) (first, count, shift int) {
 	case n.Op == "Loop" && params > 2:
 		return 2, params - 2, -1
 	case n.Op == "Scan":
-		return 0, max(params-int(ops.Int(n, "num_scan_inputs")), 0), 0
+		ins := min(max(ops.Int(n, "num_scan_inputs"), 0), int64(params)) // any number may stand there, and is refused later
+		return 0, params - int(ins), 0
 	}
 	return 0, 0, 0
 }
