@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"github.com/berth-onnx/berth/backend"
-	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -12,14 +11,7 @@ var softmaxOps = []entry{
 	{op: "LogSoftmax", prepare: prepareSoftmax(true)},
 }
 
-// softmax along an axis. Along the last one it works on rows; along another it
-// works on columns, a strip of them at a time with one vector operation per
-// position of the axis:
-//
-//	           ┌ strip ┐
-//	     ┌─────┬───────┬───┐    max   = elementwise maximum over the rows
-//	axis │     │ row k │   │    row k = exp(row k − max), sum += row k
-//	     └─────┴───────┴───┘    row k = row k / sum
+// softmax along an axis: by rows along the last one, along another by strips of columns.
 type softmax struct {
 	outer, size, inner int
 	log                bool
@@ -74,34 +66,8 @@ func (k *softmax) Choice() backend.Choice {
 func (k *softmax) tile(c *ops.Call, i, worker int) {
 	first := i % k.strips * softmaxStrip
 	n := min(softmaxStrip, k.inner-first)
-	base := i/k.strips*k.size*k.inner + first
-	dst, src := f32(c.Out[0]), f32(c.In[0])
+	from := i/k.strips*k.size*k.inner + first
+	to := from + (k.size-1)*k.inner + n
 	ws := scratchOf[float32](c, k.ws+worker*3*softmaxStrip*4, 3*softmaxStrip)
-	top, sum, tmp := ws[:n], ws[softmaxStrip:][:n], ws[2*softmaxStrip:][:n]
-	row := func(x []float32, r int) []float32 { return x[base+r*k.inner:][:n] }
-	copy(top, row(src, 0))
-	for r := 1; r < k.size; r++ {
-		vec.Binary(simd.Max, top, top, row(src, r))
-	}
-	clear(sum)
-	for r := range k.size {
-		e := tmp
-		if !k.log {
-			e = row(dst, r)
-		}
-		vec.Binary(simd.Sub, e, row(src, r), top)
-		vec.Unary(simd.Exp, e, e, 0, 0)
-		vec.Binary(simd.Add, sum, sum, e)
-	}
-	if k.log {
-		vec.Unary(simd.Log, sum, sum, 0, 0)
-		vec.Binary(simd.Add, top, top, sum)
-	}
-	for r := range k.size {
-		if k.log {
-			vec.Binary(simd.Sub, row(dst, r), row(src, r), top)
-		} else {
-			vec.Binary(simd.Div, row(dst, r), row(dst, r), sum)
-		}
-	}
+	vec.SoftmaxColumns(f32(c.Out[0])[from:to], f32(c.In[0])[from:to], k.inner, n, k.log, ws)
 }

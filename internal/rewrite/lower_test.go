@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	_ "github.com/berth-onnx/berth/ops/rare"
 	"github.com/berth-onnx/berth/ssa"
 )
 

@@ -47,6 +47,7 @@ var files = []struct {
 	{"simd", "blocked", emitBlocked},
 	{"simd", "taps", emitTaps},
 	{"simd", "depthrows", emitDepthRows},
+	{"simd", "grouprows", emitGroupRows},
 	{"simd", "winograd", emitWinograd},
 	{"simd", "chain", emitChain},
 }

@@ -222,6 +222,10 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 		}
 		c.algo = newDepthConv(g)
 	case ConvDirect:
+		if g.groupChannels() > 0 {
+			c.algo = newGroupRows(g)
+			break
+		}
 		c.algo = newDirectConv(g)
 	case ConvWinograd2, ConvWinograd4:
 		if !s.ConstW {

@@ -18,6 +18,7 @@ import (
 //	one input channel to each output channel     depthwise   windows
 //	3×3 that slides by one                       winograd    transforms and products
 //	output channels that fill blocks             direct      sums in registers
+//	few output channels to each group            direct      the same, rows of pixels in vectors
 //	1×1 that slides by one                       pointwise   product with the input
 //	volumes                                      planes      convolutions of images
 //	transposed                                   phases      direct convolutions of stride one, interleaved
@@ -104,6 +105,9 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 		if p, ok := g.planWinograd(o); ok {
 			return p, nil
 		}
+	}
+	if n := g.groupChannels(); direct && n > 0 {
+		return ConvPlan{Algorithm: ConvDirect, Reason: fmt.Sprintf("rows of pixels of %d channels of a group", n)}, nil
 	}
 	if direct {
 		return ConvPlan{Algorithm: ConvDirect, Reason: fmt.Sprintf("%d output channels fill blocks of %d", g.ocg, g.t.Block())}, nil

@@ -396,14 +396,54 @@ func TestConvDirect(t *testing.T) {
 	})
 }
 
+func TestGroupRows(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for w := 1; w <= 60; w += 1 + w/8 {
+			for i, s := range []ConvSpec{
+				conv2(2, 24, 24, 3, 1+w%9, w, 3, 1, 1), conv2(1, 24, 24, 3, 2+w%9, w, 3, 2, 1), conv2(1, 8, 8, 2, 7, w, 3, 1, 1),
+				conv2(1, 12, 24, 2, 6, w, 5, 2, 2), conv2(1, 6, 48, 2, 30, w, 2, 2, 1), conv2(1, 16, 16, 2, 3+w, w, 3, 1, 1),
+			} {
+				s.Epilogue = convEpilogues[(w+i)%len(convEpilogues)]
+				s.Epilogue.Residual = false
+				runConv(t, s, w%3)
+			}
+		}
+		s := conv2(1, 10, 16, 2, 12, 19, 3, 2, 0)
+		s.Dilation, s.PadBegin, s.PadEnd = [3]int{1, 3, 2}, [3]int{0, 1, 4}, [3]int{0, 5, 0}
+		runConv(t, s, 1)
+		s.Stride, s.PadBegin = [3]int{1, 1, 2}, [3]int{0, 0, 30} // a column of padding alone
+		runConv(t, s, 1)
+		s.Kernel = [3]int{1, 16, 16} // too many taps
+		s.PadBegin[1], s.PadEnd[1] = 20, 30
+		runConv(t, s, 1)
+	})
+}
+
+func TestGroupChannels(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			s            ConvSpec
+			avx2, avx512 int
+		}{
+			{conv2(1, 64, 64, 8, 28, 28, 3, 1, 1), 0, 8}, {conv2(1, 64, 64, 16, 28, 28, 3, 2, 1), 4, 4}, {conv2(1, 48, 48, 2, 28, 28, 3, 1, 1), 0, 8},
+			{conv2(1, 64, 64, 4, 28, 28, 3, 1, 1), 0, 0}, {conv2(1, 64, 64, 8, 28, 28, 3, 3, 1), 0, 0}, {conv2(1, 64, 64, 8, 28, 28, 1, 1, 0), 0, 0},
+		} {
+			g := geometryOf(t, tt.s)
+			want := map[machine.Level]int{machine.LevelAVX2: tt.avx2, machine.LevelAVX512: tt.avx512}[g.t.Level]
+			assert.Equal(t, want, g.groupChannels(), "%+v", tt.s)
+		}
+	})
+}
+
 func TestConvThreadsAgree(t *testing.T) {
 	kerntest.EachLevel(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for i, s := range []ConvSpec{
 			conv2(1, 40, 70, 1, 30, 30, 3, 1, 1), conv2(1, 40, 64, 1, 30, 30, 3, 1, 1), conv2(1, 40, 40, 40, 30, 30, 3, 1, 1), conv2(1, 40, 64, 1, 30, 30, 3, 1, 1),
+			conv2(1, 40, 40, 5, 30, 30, 3, 1, 1),
 		} {
 			s.Epilogue.Act = simd.Tanh
-			c, p := packedConv(t, s, chosen(t, s, []Winograd{WinogradOff, WinogradOff, WinogradOff, Winograd4}[i]), gemm.Dense(kerntest.Noise(rng, s.OutC*s.InC/s.Groups*9, 0)))
+			c, p := packedConv(t, s, chosen(t, s, []Winograd{WinogradOff, WinogradOff, WinogradOff, Winograd4, WinogradOff}[i]), gemm.Dense(kerntest.Noise(rng, s.OutC*s.InC/s.Groups*9, 0)))
 			a := ConvArgs{X: kerntest.Noise(rng, s.InC*c.inN, 0), Packed: p}
 			var first []float32
 			for _, threads := range []int{1, 2, 5} {

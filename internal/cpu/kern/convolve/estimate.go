@@ -23,6 +23,9 @@ const windowShare = 0.45
 // blockedShare is the share of the peak that direct kernels over blocks reach.
 const blockedShare = 0.87
 
+// groupShare is the share of the peak that rows of pixels of a few channels reach.
+const groupShare = 0.65
+
 // EstimateConv estimates a convolution that is computed as PlanConv says; ok is false if it is
 // left to the caller of package convolve.
 func EstimateConv(s ConvSpec, o ConvPolicy) (cost float64, ok bool) {
@@ -49,6 +52,9 @@ func EstimateConv(s ConvSpec, o ConvPolicy) (cost float64, ok bool) {
 	case ConvWinograd4:
 		return work/3/g.fill() + changes, true
 	case ConvDirect:
+		if g.groupChannels() > 0 {
+			return work / groupShare, true
+		}
 		return work/g.kernelShare()/g.fill() + changes, true
 	case ConvPointwise:
 		return work / g.pointwiseShare(), true

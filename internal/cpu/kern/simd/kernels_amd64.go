@@ -71,6 +71,21 @@ func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
 	}
 }
 
+// GroupChannels reports whether there are kernels for grouped convolutions that compute so many output channels at a time.
+func (t *Table) GroupChannels(n int) bool {
+	return n == 4 && t.Level != machine.LevelGeneric || n == 8 && t.Level == machine.LevelAVX512
+}
+
+// GroupRows computes up to 3 vectors of pixels of so many output channels of a grouped convolution.
+func (t *Table) GroupRows(channels, vectors int, a *GroupArgs) {
+	p, i := (*byte)(unsafe.Pointer(a)), 3*(channels/4-1)+vectors-1
+	if t.Level == machine.LevelAVX512 {
+		groupRowsAVX512(p, i)
+	} else {
+		groupRowsAVX2(p, i)
+	}
+}
+
 // NBitsRows is the most rows that a kernel for columns of so many bits takes, 0 where there is none.
 func (t *Table) NBitsRows(bits int) int {
 	if bits == 4 || t.Level == machine.LevelGeneric {

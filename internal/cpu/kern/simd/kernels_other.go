@@ -24,6 +24,12 @@ func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
 	directGeneric(pixels, blocks, plain, a)
 }
 
+// GroupChannels is false: there are no kernels for grouped convolutions.
+func (t *Table) GroupChannels(int) bool { return false }
+
+// GroupRows is for levels that have such kernels.
+func (t *Table) GroupRows(int, int, *GroupArgs) { panic("no kernels for grouped convolutions") }
+
 // NBitsRows is 0: there are no kernels for columns of few bits.
 func (t *Table) NBitsRows(int) int { return 0 }
 
