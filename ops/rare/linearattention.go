@@ -45,8 +45,8 @@ func inferLinearAttention(n *ssa.Node) []ops.Inferred {
 		{Type: ssa.TensorOf(state, kit.DimOf(q, 0), ssa.D(hk), kit.DimOf(q, 2).FloorDiv(ssa.D(hq)), dv)}}
 }
 
-// LinearRun is one evaluation of [LinearAttention].
-type LinearRun struct {
+// linearRun is one evaluation of [LinearAttention].
+type linearRun struct {
 	Q, K, V           nn.Heads[float32]
 	decay, beta       nn.Heads[float32]
 	gated, correcting bool
@@ -56,7 +56,7 @@ type LinearRun struct {
 }
 
 func evalLinearAttention(c *ops.Call) {
-	a := NewLinearRun(c)
+	a := newLinearRun(c)
 	q, k, v := a.Q, a.K, a.V
 	state := kit.Make[float32](c, k.Batch*k.N*k.Size*v.Size)
 	dt := c.Array(0).DType
@@ -74,10 +74,10 @@ func evalLinearAttention(c *ops.Call) {
 	kit.SetResult(c, 1, dt, []int{k.Batch, k.N, k.Size, v.Size}, state)
 }
 
-// NewLinearRun checks the operands of a LinearAttention call.
-func NewLinearRun(c *ops.Call) *LinearRun {
+// newLinearRun checks the operands of a LinearAttention call.
+func newLinearRun(c *ops.Call) *linearRun {
 	hq, hk := int(ops.Int(c.Node, "q_num_heads")), int(ops.Int(c.Node, "kv_num_heads"))
-	a := &LinearRun{watch: kit.Watching(c)}
+	a := &linearRun{watch: kit.Watching(c)}
 	for i, x := range []*nn.Heads[float32]{&a.Q, &a.K, &a.V} {
 		n := hk
 		if i == 0 {
@@ -100,7 +100,7 @@ func NewLinearRun(c *ops.Call) *LinearRun {
 }
 
 // readRule reads the update rule and the operands it needs.
-func (a *LinearRun) readRule(c *ops.Call) {
+func (a *linearRun) readRule(c *ops.Call) {
 	rule := ops.Str(c.Node, "update_rule")
 	a.gated, a.correcting = strings.HasPrefix(rule, "gated"), strings.HasSuffix(rule, "delta")
 	if a.gated != c.Has(4) || a.correcting != c.Has(5) {
@@ -130,7 +130,7 @@ func perToken(c *ops.Call, what string, a *ndarray.Array, k nn.Heads[float32], w
 
 // Head runs the recurrence of one key head and writes its query heads' results;
 // where several key heads share a query head, its own result.
-func (a *LinearRun) Head(b, h int, state []float32, out nn.Heads[float32]) {
+func (a *linearRun) Head(b, h int, state []float32, out nn.Heads[float32]) {
 	dv, group, sharing := a.V.Size, max(a.Q.N/a.K.N, 1), max(a.K.N/a.Q.N, 1)
 	v := make([]float32, dv)
 	for t := range a.Q.Seq {

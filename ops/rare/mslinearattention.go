@@ -66,7 +66,7 @@ func inferMSLinearAttention(n *ssa.Node) []ops.Inferred {
 
 func evalMSLinearAttention(c *ops.Call) {
 	w := stateWindow(c.Node)
-	a := NewLinearRun(c)
+	a := newLinearRun(c)
 	q, k, v := a.Q, a.K, a.V
 	one, past := k.Size*v.Size, c.Array(3)
 	shape := windowed([]int{k.Batch, k.N, k.Size, v.Size}, w, w)
