@@ -52,7 +52,6 @@ var own = []*ops.Op{
 	&CausalConvWithState,
 	&SparseAttention,
 	&QEmbedLayerNormalization,
-	&DynamicQuantizeLSTM,
 	&ReduceSumInteger,
 	&QLinearReduceMean,
 	&QLinearWhere,
