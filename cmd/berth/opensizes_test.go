@@ -111,7 +111,7 @@ func TestOptimizeEmptyOutput(t *testing.T) {
 	}{
 		{`in %x: float32[0,4] %y = Neg(%x) out %y`, "verified: same outputs", exitDone},
 		{`in %x: float32[0,4] in %s: int64[2] %y = Reshape(%x, %s) [allowzero=1] out %y`, "verified: same outputs", exitDone},
-		{`in %x: float32[1,4] %z = Sub(%x, %x) %y = NonZero(%z) out %y`, "verified: in part", exitDone}, // what NonZero reads is compared
+		{`in %x: float32[1,4] %z = Sub(%x, %x) %y = NonZero(%z) out %y`, "verified: in part", exitDone},                                                       // what NonZero reads is compared
 		{`in %x: float32[0,4] in %w: float32[4] %n = ReduceMean(%x) [keepdims=0] %y = Sqrt(%n) %z = Neg(%y) out %z`, "no output has an element", exitDiffers}, // NaN
 	} {
 		path := saved(t, c.graph)
