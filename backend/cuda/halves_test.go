@@ -127,7 +127,7 @@ var rowCases = []halfCase{
 func TestHalves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(16, 1))
 	cases := rowCases
-	for range 40 {
+	for range 20 {
 		cases = append(cases, drawProduct(rng), drawWindow(rng))
 	}
 	for i, c := range cases {

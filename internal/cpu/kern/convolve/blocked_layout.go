@@ -121,6 +121,8 @@ func (g *geometry) checkBlocked() error {
 		return &machine.SpecError{Kernel: "Conv", Field: "PadBegin", Why: "blocked images are not cropped"}
 	case min(s.Batch, g.icg, g.ocg, g.outN) < 1:
 		return &machine.SpecError{Kernel: "Conv", Field: "Batch", Why: "blocked images are not empty"}
+	case !s.Transposed && !g.depthwiseBlocks() && g.spreads():
+		return &machine.SpecError{Kernel: "Conv", Field: "PadBegin", Why: "the padded image has many times the pixels of both images"}
 	case g.depthwiseBlocks() && !g.listsTaps():
 		return &machine.SpecError{Kernel: "Conv", Field: "Kernel", Why: manyTaps}
 	case s.Groups > 1 && !g.depthwiseBlocks() && (g.icg%b != 0 || g.ocg%b != 0):

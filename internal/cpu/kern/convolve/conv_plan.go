@@ -274,7 +274,18 @@ func (g *geometry) directFits() bool {
 	s := &g.s
 	return g.t.Level != machine.LevelGeneric && s.In[0] == 1 && s.Kernel[0] == 1 && s.Stride[0] == 1 && s.Dilation[0] == 1 &&
 		s.PadBegin[0] == 0 && s.PadEnd[0] == 0 && min(s.PadBegin[1], s.PadBegin[2], s.PadEnd[1], s.PadEnd[2]) >= 0 &&
-		s.Batch != 0 && g.outN != 0 && g.icg != 0 && g.ocg != 0
+		s.Batch != 0 && g.outN != 0 && g.icg != 0 && g.ocg != 0 && !g.spreads()
+}
+
+// spreads reports that an image with its padding, which direct kernels lay out, has far more pixels than what is read and written: padding
+// that strides or dilations pass over.
+func (g *geometry) spreads() bool {
+	const few, many = 4096, 8 // pixels that count for nothing; pixels for each of both images
+	s, pixels := &g.s, 1.0
+	for i := range s.In {
+		pixels *= float64(s.In[i]) + float64(s.PadBegin[i]) + float64(s.PadEnd[i])
+	}
+	return pixels > max(few, many*float64(g.inN+g.outN))
 }
 
 // prefersDirect reports whether a convolution is better computed directly than

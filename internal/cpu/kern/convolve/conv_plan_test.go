@@ -57,6 +57,7 @@ func TestPlanConv(t *testing.T) {
 		{conv2(1, 256, 64, 1, 56, 56, 1, 1, 0), fast, false, ConvDirect},
 		{conv2(1, 256, 64, 1, 56, 56, 1, 2, 0), fast, false, ConvDirect},
 		{conv2(1, 24, 1, 1, 20, 20, 3, 1, 1), fast, false, ConvSum},
+		{conv2(1, 64, 64, 1, 8, 8, 3, 64, 1024), fast, false, ConvPatches}, // the padded image has four million pixels
 		{volume(1, 1), fast, false, ConvPlanes},
 		{volume(1, 1), ConvPolicy{Winograd: Winograd4, Memory: true}, false, ConvPatches},
 		{volume(1<<20, 1<<20), fast, false, ConvPatches}, // no memory for so many planes of zeros
@@ -96,4 +97,17 @@ func TestEstimateOfImages(t *testing.T) {
 	many, ok := EstimateConv(conv2(90, 64, 64, 1, 56, 56, 3, 2, 1), ConvPolicy{})
 	require.True(t, ok)
 	require.InEpsilon(t, 90*one, many, 0.01)
+}
+
+// TestWidePadding: blocked images are refused where their padding would be most of what is laid out.
+func TestWidePadding(t *testing.T) {
+	for _, c := range []struct {
+		pad, stride int
+		fits        bool
+	}{{1, 1, true}, {30, 1, true}, {20, 8, true}, {40, 16, false}, {1024, 64, false}, {1 << 17, 1 << 13, false}} {
+		s := conv2(1, 64, 64, 1, 8, 8, 3, c.stride, c.pad)
+		s.InBlocked, s.OutBlocked, s.ConstW = true, true, true
+		_, err := PlanConv(s, ConvPolicy{})
+		assert.Equal(t, c.fits, err == nil, "padding %d, stride %d: %v", c.pad, c.stride, err)
+	}
 }
