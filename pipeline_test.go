@@ -32,7 +32,7 @@ import (
 
 // Limits of the watchdog: what a model may take, and what the process may hold above that.
 const (
-	pipelineTime   = 4 * time.Second
+	pipelineTime   = 2 * time.Second
 	pipelineGrace  = 2 * time.Second
 	pipelineMemory = 256 << 20
 	memoryMargin   = 512 << 20
