@@ -199,10 +199,10 @@ func TestBudgetOfLongStrings(t *testing.T) {
 func TestBudgetOfManyNodes(t *testing.T) {
 	var graph strings.Builder
 	graph.WriteString("in %x: float32[1,64] const %w: float32[] = 0.5 %y0 = Relu(%x) ")
-	for i := range 14000 {
+	for i := range 15000 {
 		fmt.Fprintf(&graph, "%%z%d = Add(%%y%d, %%w) %%y%d = Relu(%%z%d) ", i, i, i+1, i)
 	}
-	path := textModel(t, graph.String()+"out %y14000")
+	path := textModel(t, graph.String()+"out %y15000")
 	for _, c := range []struct {
 		megabytes int64
 		code      int
