@@ -7,17 +7,20 @@ import (
 	"github.com/berth-onnx/berth/internal/ops/nn"
 )
 
-// Operators of other packages, which have the functions that they share with others there. A program links what a variable refers to,
-// and a function only where it is called.
+// Operators whose kernels share functions with those of other packages and stand there. They are made by functions, which a program links only
+// where they are called: it links all that a variable refers to.
 var (
-	GemmFastGelu      = contrib.GemmFastGelu()
-	MatMulBnb4        = contrib.MatMulBnb4()
-	MulInteger        = contrib.MulInteger()
-	SVMClassifier     = ml.SVMClassifier()
-	SVMRegressor      = ml.SVMRegressor()
-	Col2Im            = movement.Col2Im()
-	MaxUnpool         = nn.MaxUnpool()
-	QLinearWhere      = contrib.QLinearWhere()
-	QLinearReduceMean = contrib.QLinearReduceMean()
-	ReduceSumInteger  = contrib.ReduceSumInteger()
+	DecoderMaskedMultiHeadAttention = contrib.DecoderMaskedMultiHeadAttention()
+	QEmbedLayerNormalization        = contrib.QEmbedLayerNormalization()
+	SparseAttention                 = contrib.SparseAttention()
+	GemmFastGelu                    = contrib.GemmFastGelu()
+	MatMulBnb4                      = contrib.MatMulBnb4()
+	MulInteger                      = contrib.MulInteger()
+	SVMClassifier                   = ml.SVMClassifier()
+	SVMRegressor                    = ml.SVMRegressor()
+	Col2Im                          = movement.Col2Im()
+	MaxUnpool                       = nn.MaxUnpool()
+	QLinearWhere                    = contrib.QLinearWhere()
+	QLinearReduceMean               = contrib.QLinearReduceMean()
+	ReduceSumInteger                = contrib.ReduceSumInteger()
 )

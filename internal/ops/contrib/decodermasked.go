@@ -9,8 +9,28 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// InferDecoderMasked is the rule of DecoderMaskedMultiHeadAttention, an operator of package rare.
-func InferDecoderMasked(n *ssa.Node) []ops.Inferred {
+// DecoderMaskedMultiHeadAttention is MultiHeadAttention of one query per sequence,
+// of the com.microsoft domain.
+//
+// Self-attention: K and V are [B,1,N*H] and join a past, which is as long as the cache
+// can get (past_present_share_buffer); past_sequence_length says how much of it is
+// filled. With beams, sequence i*width+j takes position t of its past from sequence
+// i*width+cache_indirection[i,j,t]:
+//
+//	past [B,N,M,H] filled to p    present = past with K at p    keys = positions 0 … p
+//
+// Cross-attention: K and V are [B,N,L,H]. Result 3 is the scores before the softmax.
+func DecoderMaskedMultiHeadAttention() ops.Op {
+	return ops.Op{
+		Domain: Microsoft, Name: "DecoderMaskedMultiHeadAttention", Since: 1, Doc: "output = softmax(scale * q·Kᵀ + mask) · V for one query per sequence",
+		MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 4,
+		Attrs: []*ops.AttrSpec{ops.FloatAttr("mask_filter_value", -10000), ops.IntAttr("num_heads").Mandatory().AtLeast(1),
+			ops.IntAttr("output_qk"), ops.IntAttr("past_present_share_buffer"), ops.FloatAttr("scale")},
+		Infer: kit.Rule(inferDecoderMasked), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CachedCost(1)}, Eval: kit.FloatKernel(evalDecoderMasked, nil),
+	}
+}
+
+func inferDecoderMasked(n *ssa.Node) []ops.Inferred {
 	q, v := ops.InType(n, 0), ops.InType(n, 2)
 	count := ssa.D(ops.Int(n, "num_heads"))
 	hidden, length := kit.DimOf(v, 2), ssa.Dim{}
@@ -33,8 +53,7 @@ func InferDecoderMasked(n *ssa.Node) []ops.Inferred {
 	return []ops.Inferred{{Type: y}, {Type: present}, {Type: second}, {Type: ssa.TensorOf(q.DType, kit.DimOf(q, 0), count, ssa.D(1), length)}}
 }
 
-// EvalDecoderMasked is the reference kernel of DecoderMaskedMultiHeadAttention.
-func EvalDecoderMasked(c *ops.Call) {
+func evalDecoderMasked(c *ops.Call) {
 	n, q := c.Node, c.Array(0)
 	a := paddedAttention[float32]{mask: c.Array(3)}
 	if !c.Has(1) || !c.Has(2) {

@@ -5,11 +5,29 @@ import (
 	"github.com/berth-onnx/berth/internal/ops/vision"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
-// EvalQEmbedNorm is the kernel of QEmbedLayerNormalization, an operator of package rare: it dequantizes the tables and leaves the rest to
+// QEmbedLayerNormalization is EmbedLayerNormalization over quantized tables: the
+// scales are operands 8 to 12, the zero points 13 to 17, in the order word,
+// position, segment, gamma, beta.
+func QEmbedLayerNormalization() ops.Op {
+	return ops.Op{
+		Domain: Microsoft, Name: "QEmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids]), tables quantized",
+		MinIn: 1, MaxIn: 18, MinOut: 1, MaxOut: 2,
+		Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12)},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+			ids := ops.InType(n, 0)
+			y := ssa.TensorOf(ops.InType(n, 8).DType, kit.DimOf(ids, 0), kit.DimOf(ids, 1), kit.DimOf(ops.InType(n, 2), 1))
+			return []ops.Inferred{{Type: y}, {Type: ssa.TensorOf(ids.DType, kit.DimOf(ids, 0))}}
+		}),
+		Eval: kit.Kernel(evalQEmbedNorm),
+	}
+}
+
+// evalQEmbedNorm dequantizes the tables and leaves the rest to
 // EmbedLayerNormalization, whose first eight operands are the same.
-func EvalQEmbedNorm(c *ops.Call) {
+func evalQEmbedNorm(c *ops.Call) {
 	inner := *c
 	inner.In = make([]ndarray.Value, 8)
 	copy(inner.In, c.In)
