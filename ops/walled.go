@@ -31,7 +31,6 @@ var walled = map[string][]Key{
 		{"", "ImageScaler"},
 		{"", "LinearAttention"},
 		{"", "MaxRoiPool"},
-		{"", "MaxUnpool"},
 		{"", "ParametricSoftplus"},
 		{"", "Scale"},
 		{"", "ScaledTanh"},

@@ -51,8 +51,8 @@ func executed(t *testing.T, ran map[string]int) conformance.Prepare {
 }
 
 // plainNodes compile a program for the usual backend from the nodes that an executor runs, too: channel-blocked tensors,
-// groups of operators, attentions and products with what is behind them are for that backend alone.
-var plainNodes = []berth.Option{berth.WithoutPass("attention"), berth.WithoutPass("epilogues"), berth.WithoutPass("layout"), berth.WithoutPass("groups")}
+// groups of operators, attentions, products with what is behind them and products of tables are for that backend alone.
+var plainNodes = []berth.Option{berth.WithoutPass("attention"), berth.WithoutPass("epilogues"), berth.WithoutPass("layout"), berth.WithoutPass("groups"), berth.WithoutPass("tables")}
 
 func execute(ctx context.Context, t *testing.T, m *berth.Model, in []conformance.Named, ran map[string]int) ([]conformance.Named, error) {
 	given := map[string]ndarray.Value{}

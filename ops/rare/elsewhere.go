@@ -4,7 +4,6 @@ import (
 	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/ml"
 	"github.com/berth-onnx/berth/internal/ops/movement"
-	"github.com/berth-onnx/berth/internal/ops/nn"
 )
 
 // Operators whose kernels share functions with those of other packages and stand there. They are made by functions, which a program links only
@@ -19,7 +18,6 @@ var (
 	SVMClassifier                   = ml.SVMClassifier()
 	SVMRegressor                    = ml.SVMRegressor()
 	Col2Im                          = movement.Col2Im()
-	MaxUnpool                       = nn.MaxUnpool()
 	QLinearWhere                    = contrib.QLinearWhere()
 	QLinearReduceMean               = contrib.QLinearReduceMean()
 	ReduceSumInteger                = contrib.ReduceSumInteger()

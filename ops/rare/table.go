@@ -55,7 +55,6 @@ var own = []*ops.Op{
 	&ReduceSumInteger,
 	&QLinearReduceMean,
 	&QLinearWhere,
-	&MaxUnpool,
 	&Col2Im,
 	&GemmFastGelu,
 	&MulInteger,

@@ -24,7 +24,7 @@ func Apply(operator string, results int, in []*gorgonia.Node, attrs ...ssa.Attr)
 	defer rescue.Into(&err)
 	o := ops.Lookup("", operator)
 	if o == nil {
-		return nil, &Error{Node: operator, Err: errors.New("no operator of ONNX's default domain")}
+		return nil, &Error{Node: operator, Err: &ops.UnknownOperatorError{Domain: "ai.onnx", Op: operator, Package: ops.PackageFor("", operator)}}
 	}
 	most := mostResults
 	if o.MaxOut >= 0 {

@@ -19,13 +19,11 @@ import (
 //
 // A larger output_shape (operand 2) moves every element to the same coordinates
 // in the larger tensor.
-func MaxUnpool() ops.Op {
-	return ops.Op{
-		Name: "MaxUnpool", Since: 22, Form: bf16Since22(11), Doc: "Y.flat[I] = X, zero elsewhere",
-		MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-		Attrs: []*ops.AttrSpec{ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory(), ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)},
-		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferMaxUnpool), Eval: kit.Kernel(evalMaxUnpool),
-	}
+var MaxUnpool = ops.Op{
+	Name: "MaxUnpool", Since: 22, Form: bf16Since22(11), Doc: "Y.flat[I] = X, zero elsewhere",
+	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory(), ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)},
+	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferMaxUnpool), Eval: kit.Kernel(evalMaxUnpool),
 }
 
 // unpoolDim is the size a pooled dimension had.

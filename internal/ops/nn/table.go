@@ -13,6 +13,7 @@ var Ops = []*ops.Op{
 	&GlobalAveragePool,
 	&GlobalMaxPool,
 	&GlobalLpPool,
+	&MaxUnpool,
 	&BatchNormalization,
 	&InstanceNormalization,
 	&GroupNormalization,
