@@ -21,10 +21,12 @@ type builder struct {
 	made   []*ssa.Node               // nodes added, in order
 	last   bool                      // see [Reversal]
 	err    error                     // the first failure while building
+
+	entered map[*ssa.Node]func(*builder) []*ssa.Value // writes the carried values that entered each iteration of a Scan, where no stack is needed
 }
 
 func newBuilder(ctx context.Context, g *ssa.Graph, before *ssa.Node) *builder {
-	return &builder{ctx: ctx, graph: g, before: before, adj: map[*ssa.Value]*ssa.Value{}, active: map[*ssa.Value]bool{}}
+	return &builder{ctx: ctx, graph: g, before: before, adj: map[*ssa.Value]*ssa.Value{}, active: map[*ssa.Value]bool{}, entered: map[*ssa.Node]func(*builder) []*ssa.Value{}}
 }
 
 // lookEvery is how many nodes or values a loop passes between two looks at the context.

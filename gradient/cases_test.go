@@ -239,6 +239,8 @@ func sequenceCases() []ruleCase {
 		{op: "RNN", in: []operand{around(3, 1, 2), around(1, 3, 2), around(1, 3, 3), absent, absent, around(1, 1, 3)}, attrs: []ssa.Attr{hidden, str("direction", "reverse"), ssa.StringsAttr("activations", "Sigmoid")}, results: 2, by: []int{0, 1}},
 		{op: "GRU", in: []operand{around(3, 2, 2), around(1, 9, 2), around(1, 9, 3), around(1, 18)}, attrs: []ssa.Attr{hidden}},
 		{op: "GRU", in: []operand{around(3, 2, 2), around(2, 9, 2), around(2, 9, 3), around(2, 18), absent, around(2, 2, 3)}, attrs: []ssa.Attr{hidden, num("linear_before_reset", 1), str("direction", "bidirectional")}, results: 2, by: []int{0, 1}},
+		{op: "GRU", in: []operand{around(2, 3, 2), around(1, 9, 2), around(1, 9, 3), absent, absent, around(2, 1, 3)}, attrs: []ssa.Attr{hidden, num("layout", 1), str("direction", "reverse")}, results: 2, by: []int{1}},
+		{op: "RNN", in: []operand{around(1, 2, 2), around(1, 3, 2), around(1, 3, 3)}, attrs: []ssa.Attr{hidden}},
 		{op: "LSTM", in: []operand{around(3, 2, 2), around(1, 12, 2), around(1, 12, 3), around(1, 24)}, attrs: []ssa.Attr{hidden}, results: 3, by: []int{0, 1, 2}},
 		{op: "LSTM", in: []operand{around(2, 3, 2), around(2, 12, 2), around(2, 12, 3), around(2, 24), absent, around(2, 2, 3), around(2, 2, 3), around(2, 9)}, attrs: []ssa.Attr{hidden, str("direction", "bidirectional"), num("layout", 1)}, results: 3, by: []int{0, 2}},
 		{op: "LSTM", in: []operand{around(2, 1, 2), around(1, 12, 2), around(1, 12, 3)}, attrs: []ssa.Attr{hidden, num("input_forget", 1)}},

@@ -137,6 +137,9 @@ func scanGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	it.operand = func(kind rune, i int) int {
 		return i + map[rune]int{'c': 0, 's': s.States, 'x': s.States + s.Ins}[kind]
 	}
+	if known := g.entered[n]; known != nil {
+		return g.walkBack(it, known(g), dy)
+	}
 	return g.walkBack(it, g.stacked(n, s.Body, s.Body.Params[:s.States], s.States+s.Outs), dy)
 }
 

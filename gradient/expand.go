@@ -23,7 +23,7 @@ func byFormula(f formula) rule {
 			return nil
 		}
 		inner := newBuilder(g.ctx, g.graph, g.before)
-		inner.last = g.last
+		inner.last, inner.entered = g.last, g.entered
 		for i, v := range n.In {
 			if g.wants(n, i) {
 				inner.active[v] = true

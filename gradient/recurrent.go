@@ -14,7 +14,8 @@ import (
 //
 //	X [T,B,I] ──· Wᵀ + b──▶ gates of all steps [T,B,G·H] ──▶ Scan(h, c │ gates │ R, P) ──▶ Y, Y_h, Y_c
 //
-// The derivative keeps h and c of every step; gates are computed again.
+// The derivative keeps h and c of every step; gates are computed again. Where h is all that is carried, Y of the node has it, and no step
+// is run a second time to keep it.
 
 func init() {
 	rules["RNN"] = byFormula(recurrentFormula(1, 1, rnnCell))
@@ -144,7 +145,38 @@ func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back b
 	m.Captures = len(captured)
 	m.AddBody("body", body)
 	g.infer(m)
+	if states == 1 {
+		g.entered[m] = func(g *builder) []*ssa.Value { return one(g.entering(n, in[0], int64(d), back)) }
+	}
 	return m.Out
+}
+
+// entering is the h that enters each step of direction d, in the order of the steps: the first one, then Y but for its last. The node gets a
+// result Y if it has none.
+func (g *builder) entering(n *ssa.Node, first *ssa.Value, d int64, back bool) *ssa.Value {
+	if n.Out[0] == nil {
+		y := g.graph.AddOutput(n, fmt.Sprintf("%s_%d every step", n.Op, n.ID))
+		n.Out, n.Out[0], y.DefIndex = n.Out[:len(n.Out)-1], y, 0
+		g.infer(n)
+	}
+	y := n.Out[0]
+	if ops.Int(n, "layout") != 0 {
+		y = g.transpose(y, 1, 2, 0, 3)
+	}
+	shape, ok := g.static(n, y) // [T, D, B, H]
+	if !ok {
+		return nil
+	}
+	steps := shape[0]
+	if first = g.reshape(first, 1, shape[2], shape[3]); steps < 2 {
+		return g.part(first, 0, 0, steps)
+	}
+	from, to, step := int64(0), steps-1, int64(1)
+	if back {
+		from, to, step = steps-1, 0, -1
+	}
+	y = g.op("Slice", y, g.ints(from, d), g.ints(to, d+1), g.ints(0, 1), g.ints(step, 1))
+	return g.joined(0, first, g.reshape(y, steps-1, shape[2], shape[3]))
 }
 
 // cellParts cuts what belongs to gates as the products of a step take them.
