@@ -101,7 +101,7 @@ func callHostile(t *testing.T, mayPanic map[string]bool, pkg, name string, f ref
 	if !hasError && mayPanic[pkg] {
 		return
 	}
-	draw := &arguments{hugeCounts: hasError, rng: rand.New(rand.NewPCG(1, 2))}
+	draw := &arguments{fallible: hasError, rng: rand.New(rand.NewPCG(1, 2))}
 	call := func(args []reflect.Value) {
 		defer func() {
 			if r := recover(); r != nil {
@@ -167,8 +167,8 @@ func describe(args []reflect.Value) string {
 
 // arguments makes arguments; the last value of a type is a good one.
 type arguments struct {
-	hugeCounts bool
-	rng        *rand.Rand
+	fallible bool // of a function that returns an error
+	rng      *rand.Rand
 }
 
 func (h *arguments) args(ft reflect.Type, pick func(i int) int) []reflect.Value {
@@ -185,6 +185,11 @@ func (h *arguments) args(ft reflect.Type, pick func(i int) int) []reflect.Value 
 }
 
 type key struct{}
+
+// nilContext is a context whose methods panic on a nil pointer.
+type nilContext struct{ context.Context }
+
+func (c *nilContext) Done() <-chan struct{} { return c.Context.Done() }
 
 func (h *arguments) values(t reflect.Type, depth int) (out []reflect.Value) {
 	add := func(vs ...any) {
@@ -205,7 +210,7 @@ func (h *arguments) values(t reflect.Type, depth int) (out []reflect.Value) {
 	case reflect.Bool:
 		add(true)
 	case reflect.Int, reflect.Int64:
-		if h.hugeCounts {
+		if h.fallible {
 			add(int64(math.MaxInt64), int64(math.MinInt64), int64(1)<<40)
 		}
 		add(-1, 3, 1)
@@ -275,7 +280,11 @@ func (h *arguments) made(t reflect.Type) []any {
 	case reflect.TypeFor[context.Context]():
 		cancelled, cancel := context.WithCancel(context.Background())
 		cancel()
-		return []any{cancelled, context.WithValue(context.Background(), key{}, 1)}
+		good := context.WithValue(context.Background(), key{}, 1)
+		if h.fallible {
+			return []any{(*nilContext)(nil), cancelled, good}
+		}
+		return []any{cancelled, good}
 	case reflect.TypeFor[io.Writer]():
 		return []any{(*bytes.Buffer)(nil), failing{}, io.Discard}
 	case reflect.TypeFor[io.Reader]():

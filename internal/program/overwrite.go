@@ -46,10 +46,17 @@ type Positions struct {
 	graph   *ssa.Graph
 	of      []int // by id of a node
 	results map[*ssa.Value]int
+	decided []overwriter
+}
+
+// overwriter is a node that writes over a state, and the nodes that read the state before.
+type overwriter struct {
+	by      *ssa.Node
+	readers map[*ssa.Node]bool
 }
 
 func positionsOf(g *ssa.Graph) *Positions {
-	o := &Positions{g, make([]int, g.NumNodeIDs()), make(map[*ssa.Value]int, len(g.Results))}
+	o := &Positions{graph: g, of: make([]int, g.NumNodeIDs()), results: make(map[*ssa.Value]int, len(g.Results))}
 	for i, n := range g.Nodes {
 		o.of[n.ID] = i
 	}
@@ -67,8 +74,8 @@ func CanOverwrite(o *Positions, st State) bool {
 	if _, sized := next.Type.ByteSize(); n == nil || !sized || ops.IsControl(n) || len(ops.Aliases(n)) > 0 || !ops.SameLayout(p.Type, next.Type) {
 		return false
 	}
-	last := -1
-	shown := shownBy(p, n, func(m *ssa.Node) { last = max(last, o.of[m.ID]) })
+	last, readers := -1, map[*ssa.Node]bool{}
+	shown := shownBy(p, n, func(m *ssa.Node) { last, readers[m] = max(last, o.of[m.ID]), true })
 	if o.leave(shown) > 0 || o.leave(shownBy(next, nil, nil)) > 1 {
 		return false
 	}
@@ -77,7 +84,11 @@ func CanOverwrite(o *Positions, st State) bool {
 			return false
 		}
 	}
-	return o.move(n, last)
+	if !o.move(n, last) {
+		return false
+	}
+	o.decided = append(o.decided, overwriter{n, readers})
+	return true
 }
 
 // leave is how many results are among some values.
@@ -88,7 +99,8 @@ func (o *Positions) leave(values map[*ssa.Value]bool) (count int) {
 	return count
 }
 
-// move puts a node behind the one at a position, if it is not there already, unless a node in between reads a result of it.
+// move puts a node behind the one at a position, if it is not there already, unless a node in between reads a result of it, or
+// writes over a state that it reads.
 func (o *Positions) move(n *ssa.Node, last int) bool {
 	at, nodes := o.of[n.ID], o.graph.Nodes
 	if last <= at {
@@ -96,6 +108,11 @@ func (o *Positions) move(n *ssa.Node, last int) bool {
 	}
 	for _, v := range n.Out {
 		if v != nil && slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return o.of[u.Node.ID] <= last }) {
+			return false
+		}
+	}
+	for _, d := range o.decided {
+		if w := o.of[d.by.ID]; d.readers[n] && at < w && w <= last {
 			return false
 		}
 	}

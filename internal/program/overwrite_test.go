@@ -86,6 +86,54 @@ func TestOverwrite(t *testing.T) {
 	}
 }
 
+// TestOverwriteSeveral: of states whose next values read each other's, as many are overwritten as some order of the nodes allows.
+func TestOverwriteSeveral(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		next       [2]int // results that are the next values of w and v
+		over       int
+	}{
+		{"apart", `%a = Add(%w, %x) %b = Sub(%v, %x) out %a, %b`, [2]int{0, 1}, 2},
+		{"one reads the other", `%a = Add(%w, %v) %b = Sub(%v, %x) out %a, %b`, [2]int{0, 1}, 2},
+		{"each reads the other", `%a = Add(%w, %v) %b = Sub(%v, %w) out %a, %b`, [2]int{0, 1}, 1},
+		{"each reads the other through a product", `%p = MatMul(%v, %x) %a = Add(%w, %p) %q = MatMul(%w, %x) %b = Sub(%v, %q) out %a, %b`, [2]int{0, 1}, 2},
+		{"exchanged", `%a = Add(%w, %x) %b = Sub(%v, %x) out %b, %a`, [2]int{0, 1}, 1},
+		{"exchanged, each reads both", `%a = Add(%w, %v) %b = Sub(%v, %w) out %b, %a`, [2]int{0, 1}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := parsed(t, `graph "g" { in %x: float32[4,4] in %w: float32[4,4] in %v: float32[4,4] `+c.text+` }`)
+			var results [2][]*ndarray.Array
+			for k, overwrite := range []func(*Positions, State) bool{nil, CanOverwrite} {
+				p, err := Compile(t.Context(), g, Options{States: []State{{Param: 1, Result: c.next[0], Overwrite: overwrite}, {Param: 2, Result: c.next[1], Overwrite: overwrite}}})
+				require.NoError(t, err)
+				over := 0
+				for _, st := range p.recurrent {
+					if st.overwritten {
+						over++
+					}
+				}
+				assert.Equal(t, c.over*k, over)
+				s, err := p.NewSession()
+				require.NoError(t, err)
+				s.Poison = true
+				for i := range 2 {
+					require.NoError(t, s.SetCache(i, counted(4, 4)))
+				}
+				for range 3 {
+					_, err = s.Run(t.Context(), []ndarray.Value{counted(4, 4), nil, nil})
+					require.NoError(t, err)
+				}
+				for i := range 2 {
+					a, err := s.CacheCopy(i)
+					require.NoError(t, err)
+					results[k] = append(results[k], a)
+				}
+			}
+			assert.Equal(t, results[0], results[1])
+		})
+	}
+}
+
 // counted is 1, 2, … over a power of two.
 func counted(shape ...int) *ndarray.Array {
 	a := ndarray.Must(ndarray.Float32, shape...)

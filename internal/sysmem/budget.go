@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // Sizes come from files and from data: a ConstantOfShape of 2^40 elements or a loop that
@@ -142,7 +144,8 @@ func (b Budget) CheckContext(ctx context.Context, what string) error {
 
 // measure grants bytes if they fit beside what is in use, after collections if need be. If they fit but for grants whose memory
 // is not taken, it waits for those, while nothing else is granted: for grantAge at most, and no longer than the context lasts.
-func measure(ctx context.Context, what string, bytes, limit int64) error {
+func measure(ctx context.Context, what string, bytes, limit int64) (err error) {
+	defer rescue.Into(&err)
 	if ctx == nil {
 		ctx = context.Background()
 	}
