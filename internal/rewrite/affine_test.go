@@ -150,7 +150,8 @@ func TestEvenOut(t *testing.T) {
 	var nearest, even float64
 	for _, taps := range []int{2, 9, 25, 49} {
 		for range 200 {
-			row := roundedRow{make([]float64, taps), make([]float32, taps)}
+			row := makeRoundedRow(taps)
+			row.rounded = make([]float32, taps)
 			before, largest := 0.0, float32(0)
 			for i := range taps {
 				row.exact[i] = draw.NormFloat64()

@@ -120,7 +120,7 @@ func (w *channelWalk) nextRow() {
 }
 
 // offsets adds up, for every output channel, the weights times the offsets t of the
-// input channels: W·t. Elements are added in their order, by runs of one channel on either side.
+// input channels: W·t. Elements are added by runs of one channel on either side.
 func offsets(l *ops.Linear, w *ndarray.Array, t channels) channels {
 	out := make(channels, l.Out.Count())
 	to, from := channelWalk{Channels: l.Out}, channelWalk{Channels: l.In}
@@ -147,15 +147,22 @@ func offsets(l *ops.Linear, w *ndarray.Array, t channels) channels {
 	return out
 }
 
-// weighted is the sum of a row, n elements of it times each number.
+// weighted is the sum of a row, n elements of it times each number: in four parts, where each element has a number of its own.
 func weighted(row []float32, by channels, n int) (sum float64) {
+	var part [4]float64
+	for n == 1 && len(by) >= len(part) {
+		for i, f := range by[:len(part)] {
+			part[i] += float64(row[i]) * f
+		}
+		row, by = row[len(part):], by[len(part):]
+	}
 	for _, f := range by {
 		for _, x := range row[:n] {
 			sum += float64(x) * f
 		}
 		row = row[n:]
 	}
-	return sum
+	return sum + (part[0] + part[1]) + (part[2] + part[3])
 }
 
 // gcd is the greatest common divisor of two positive numbers.

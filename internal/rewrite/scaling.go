@@ -122,12 +122,12 @@ func (f scaling) evenOut(c *Context, dst *ndarray.Array, n int) {
 	for i, s := range f.steps {
 		walk.at[i].Channels = s.channels
 	}
-	row := roundedRow{exact: make([]float64, n)}
+	row := makeRoundedRow(n)
 	for w := ndarray.Slice[float32](dst); len(w) > 0; w = w[n:] {
-		row.rounded = w[:n]
-		for i := range row.exact {
+		for i := range n {
 			row.exact[i] = src.Float(dst.Len()-len(w)+i) * walk.next(1)
 		}
+		row.rounded = w[:n]
 		row.evenOut()
 	}
 }
@@ -136,6 +136,22 @@ func (f scaling) evenOut(c *Context, dst *ndarray.Array, n int) {
 type roundedRow struct {
 	exact   []float64
 	rounded []float32
+
+	off, up, down []float64 // the errors, and the distances from the next numbers
+}
+
+func makeRoundedRow(n int) roundedRow {
+	return roundedRow{exact: make([]float64, n), off: make([]float64, n), up: make([]float64, n), down: make([]float64, n)}
+}
+
+// set rounds a number to x. Zeros stay.
+func (r *roundedRow) set(i int, x float32) {
+	r.rounded[i], r.off[i], r.up[i], r.down[i] = x, float64(x)-r.exact[i], 0, 0
+	if x != 0 {
+		b := math.Float32bits(x)
+		away, near := float64(math.Float32frombits(b+1))-float64(x), float64(math.Float32frombits(b-1))-float64(x)
+		r.up[i], r.down[i] = max(away, near), min(away, near)
+	}
 }
 
 // evenOut moves numbers to a neighbour, one at a time, each time the one by which the square of the sum of the errors and the
@@ -143,33 +159,26 @@ type roundedRow struct {
 func (r *roundedRow) evenOut() {
 	const little = 1e-3 // of the square of the sum
 	sum := 0.0
-	for i, x := range r.exact {
-		sum += float64(r.rounded[i]) - x
+	for i, x := range r.rounded {
+		r.set(i, x)
+		sum += r.off[i]
 	}
 	for range r.exact {
-		best, most := -1, little*sum*sum
-		for i := range r.exact {
-			was, is := r.errorOf(i, r.rounded[i]), r.errorOf(i, r.other(i, sum))
-			after := sum + is - was
-			if gain := sum*sum + was*was - after*after - is*is; gain > most {
+		by := r.down
+		if sum < 0 {
+			by = r.up
+		}
+		// With s the sum, e the error and d the distance: s² + e² - (s+d)² - (e+d)² = -2d(s+e+d).
+		best, most := -1, little/2*sum*sum
+		for i, e := range r.off {
+			if gain := -by[i] * (sum + e + by[i]); gain > most {
 				best, most = i, gain
 			}
 		}
 		if best < 0 {
 			return
 		}
-		was := r.errorOf(best, r.rounded[best])
-		r.rounded[best] = r.other(best, sum)
-		sum += r.errorOf(best, r.rounded[best]) - was
+		sum += by[best]
+		r.set(best, float32(float64(r.rounded[best])+by[best]))
 	}
-}
-
-func (r *roundedRow) errorOf(i int, x float32) float64 { return float64(x) - r.exact[i] }
-
-// other is the neighbour of a number towards which the sum of errors nears zero; zeros stay.
-func (r *roundedRow) other(i int, sum float64) float32 {
-	if r.rounded[i] == 0 {
-		return 0
-	}
-	return math.Nextafter32(r.rounded[i], float32(math.Inf(-int(math.Copysign(1, sum)))))
 }
