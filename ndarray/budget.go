@@ -22,10 +22,8 @@ func NewIn(b Budget, dt DType, shape ...int) (_ *Array, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(shape) > 0 {
-		if err := b.Ask("an array", int64(n)); err != nil {
-			return nil, err
-		}
+	if err := b.Ask("an array", allocated(n)); err != nil {
+		return nil, err
 	}
 	a := &Array{DType: dt, Shape: append([]int(nil), shape...)}
 	if dt == String {
@@ -34,6 +32,15 @@ func NewIn(b Budget, dt DType, shape ...int) (_ *Array, err error) {
 		a.Data = AlignedBytes(n)
 	}
 	return a, nil
+}
+
+// allocated is what an array of n bytes takes: with the elements its header, which is most of it in a sequence of millions of small
+// ones, and for large ones nothing.
+func allocated(n int) int64 {
+	if n >= 32*memberBytes {
+		return int64(n)
+	}
+	return memberBytes + int64(n+63)&^63
 }
 
 // CloneIn is [CloneValue] within a budget and until a context ends. A value that is nested too deep or has too many members

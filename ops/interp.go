@@ -29,7 +29,7 @@ func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe 
 		}
 		c := &Call{Ctx: ctx, Node: n, Threads: 1, Memory: memory, Out: make([]ndarray.Value, len(n.Out))}
 		for _, v := range n.In {
-			a, err := lookup(env, v, memory)
+			a, err := lookup(ctx, env, v, memory)
 			if err != nil {
 				return nil, AtNode("run", n, err)
 			}
@@ -55,7 +55,7 @@ func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe 
 	}
 	out := make([]ndarray.Value, len(g.Results))
 	for i, v := range g.Results {
-		a, err := lookup(env, v, memory)
+		a, err := lookup(ctx, env, v, memory)
 		if err != nil {
 			return nil, err
 		}
@@ -64,12 +64,12 @@ func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe 
 	return out, nil
 }
 
-func lookup(env []ndarray.Value, v *ssa.Value, memory ndarray.Budget) (ndarray.Value, error) {
+func lookup(ctx context.Context, env []ndarray.Value, v *ssa.Value, memory ndarray.Budget) (ndarray.Value, error) {
 	if v == nil {
 		return nil, nil
 	}
 	if v.Const != nil {
-		return v.Const.ArrayIn(memory)
+		return v.Const.ArrayContext(ctx, memory)
 	}
 	return env[v.ID], nil
 }

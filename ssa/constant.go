@@ -3,6 +3,7 @@ package ssa
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (c *Constant) bytes(memory ndarray.Budget) ([]byte, error) {
 	case c.packed != nil && c.dtype.FileBits() >= 8:
 		return c.packed, nil
 	}
-	a, err := c.array(memory)
+	a, err := c.array(context.Background(), memory)
 	if err != nil {
 		return nil, err
 	}
@@ -243,25 +244,38 @@ func (c *Constant) Reshaped(shape ...int) *Constant {
 func (c *Constant) Array() (*ndarray.Array, error) { return c.ArrayIn(0) }
 
 // ArrayIn is [Constant.Array] within a budget.
-func (c *Constant) ArrayIn(b ndarray.Budget) (_ *ndarray.Array, err error) {
+func (c *Constant) ArrayIn(b ndarray.Budget) (*ndarray.Array, error) {
+	return c.ArrayContext(context.Background(), b)
+}
+
+// ArrayContext is [Constant.ArrayIn] until a context ends, whose error it then returns; nil never does. Filling out a
+// splat of gigabytes takes seconds.
+func (c *Constant) ArrayContext(ctx context.Context, b ndarray.Budget) (_ *ndarray.Array, err error) {
 	defer rescue.Into(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.array(b)
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return c.array(ctx, b)
 }
 
-func (c *Constant) array(b ndarray.Budget) (*ndarray.Array, error) {
+func (c *Constant) array(ctx context.Context, b ndarray.Budget) (*ndarray.Array, error) {
 	if c.arr != nil || c.err != nil {
 		return c.arr, c.err
 	}
-	if err := b.Ask("a constant", int64(c.Len())*int64(c.dtype.Size())); err != nil {
+	if err := b.AskContext(ctx, "a constant", int64(c.Len())*int64(c.dtype.Size())); err != nil {
 		return nil, fmt.Errorf("constant %v: %w", c.shape, err)
 	}
-	load := c.load
 	if c.splat != nil {
-		load = c.fill
+		a, err := c.fill(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.arr = a
+		return a, nil
 	}
-	a, err := load(b)
+	a, err := c.load(b)
 	if err == nil {
 		err = c.fits(a)
 	}
@@ -301,24 +315,33 @@ func (c *Constant) fits(a *ndarray.Array) error {
 }
 
 // fill is an array of the shape of a splat with its element everywhere. Its memory was asked for.
-func (c *Constant) fill(ndarray.Budget) (*ndarray.Array, error) {
+func (c *Constant) fill(ctx context.Context) (*ndarray.Array, error) {
 	n, err := ndarray.ByteSize(c.dtype, c.shape)
 	if err != nil {
 		return nil, fmt.Errorf("constant %v: %w", c.shape, err)
 	}
 	out := &ndarray.Array{DType: c.dtype, Shape: slices.Clone(c.shape)}
 	if c.dtype == ndarray.String {
-		out.Str = slices.Repeat(c.splat.Str[:1], n/c.dtype.Size())
-		return out, nil
+		out.Str = make([]string, n/c.dtype.Size())
+		return out, repeat(ctx, out.Str, c.splat.Str[:1])
 	}
 	out.Data = ndarray.AlignedBytes(n)
 	if n == 0 || len(bytes.Trim(c.splat.Data, "\x00")) == 0 {
 		return out, nil
 	}
-	for n := copy(out.Data, c.splat.Data); n < len(out.Data); {
-		n += copy(out.Data[n:], out.Data[:n])
+	return out, repeat(ctx, out.Data, c.splat.Data)
+}
+
+// repeat fills a slice with repetitions of another one, until a context ends.
+func repeat[T any](ctx context.Context, to, from []T) error {
+	const piece = 1 << 20 // elements between two looks at the context
+	for n := copy(to, from); n < len(to); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n += copy(to[n:], to[:min(n, piece)])
 	}
-	return out, nil
+	return nil
 }
 
 // Ints returns the elements of an integer constant, nil if it is none or larger

@@ -112,7 +112,7 @@ func (p *prep) constant(i int) (*ndarray.Array, error) {
 	if !p.has(i) || p.in[i].value.Const == nil {
 		return nil, nil
 	}
-	return p.in[i].value.Const.ArrayIn(p.memory())
+	return p.in[i].value.Const.ArrayContext(p.ctx, p.memory())
 }
 
 // isConst reports whether operand i is a constant.

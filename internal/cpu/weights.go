@@ -97,7 +97,7 @@ func (p *prep) bytesOf(c *ssa.Constant) ([]byte, error) {
 		return data, err
 	}
 	var a *ndarray.Array
-	if a, err = c.ArrayIn(p.memory()); err != nil {
+	if a, err = c.ArrayContext(p.ctx, p.memory()); err != nil {
 		return nil, err
 	}
 	return a.Data, nil

@@ -240,7 +240,7 @@ func denseTensor(ctx context.Context, name string, c *ssa.Constant) (*onnxwire.T
 	if t.RawData != nil {
 		return t, nil
 	}
-	a, err := c.ArrayIn(ndarray.BudgetOf(ctx))
+	a, err := c.ArrayContext(ctx, ndarray.BudgetOf(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -133,7 +133,7 @@ func (k *dynamicKernel) constants(c *ops.Call, absorbed []int) error {
 		if v == nil || v.Const == nil || c.In[i] != nil || slices.Contains(absorbed, i) {
 			continue
 		}
-		a, err := v.Const.ArrayIn(c.Memory)
+		a, err := v.Const.ArrayContext(c.Ctx, c.Memory)
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func (p *Program) newSession(ctx context.Context, arena []byte, from *Arena) (*S
 			if !read[i] {
 				continue
 			}
-			a, err := sl.Const.ArrayIn(p.memory)
+			a, err := sl.Const.ArrayContext(ctx, p.memory)
 			if err != nil {
 				return nil, fmt.Errorf("constant %q: %w", sl.Value.Name, err)
 			}

@@ -165,7 +165,7 @@ func (c *Context) failIfFull(err error) {
 
 // elements are those of a constant.
 func (c *Context) elements(k *ssa.Constant) (*ndarray.Array, error) {
-	a, err := k.ArrayIn(ndarray.BudgetOf(c.ctx))
+	a, err := k.ArrayContext(c.ctx, ndarray.BudgetOf(c.ctx))
 	c.failIfFull(err)
 	return a, err
 }

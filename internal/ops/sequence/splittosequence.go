@@ -63,9 +63,9 @@ func inferSplitToSequence(n *ssa.Node) []ops.Inferred {
 }
 
 // seqParts returns the length of every part of a dimension.
-func seqParts(split *ndarray.Array, dim int) []int {
+func seqParts(c *ops.Call, split *ndarray.Array, dim int) []int {
 	if split == nil {
-		return slices.Repeat([]int{1}, dim)
+		return evenParts(c, dim, 1)
 	}
 	if !split.DType.IsInteger() || split.Rank() > 1 {
 		kit.Failf("split is %s, it must be an integer or a list of them", split)
@@ -75,15 +75,12 @@ func seqParts(split *ndarray.Array, dim int) []int {
 		if size < 1 {
 			kit.Failf("parts of length %d are not possible", size)
 		}
-		var out []int
-		for left := int64(dim); left > 0; left -= size {
-			out = append(out, int(min(size, left)))
-		}
-		return out
+		return evenParts(c, dim, int(min(size, int64(max(dim, 1)))))
 	}
 	left := int64(dim)
-	out := make([]int, split.Len())
-	for i, k := range split.Ints() {
+	out := kit.Make[int](c, split.Len())
+	for i := range out {
+		k := split.Int(i)
 		if k < 0 || k > left {
 			kit.Failf("part %d has length %d, the axis has %d", i, k, dim)
 		}
@@ -96,6 +93,15 @@ func seqParts(split *ndarray.Array, dim int) []int {
 	return out
 }
 
+// evenParts cuts a dimension into parts of one length; the last may be shorter.
+func evenParts(c *ops.Call, dim, size int) []int {
+	out := kit.Make[int](c, dim/size+(dim%size+size-1)/size)
+	for i := range out {
+		out[i] = min(size, dim-i*size)
+	}
+	return out
+}
+
 func evalSplitToSequence(c *ops.Call) {
 	a := kit.Tensor(c, 0)
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), a.Rank()))
@@ -103,9 +109,9 @@ func evalSplitToSequence(c *ops.Call) {
 	if c.Has(1) {
 		split = kit.Tensor(c, 1)
 	}
-	s := &ndarray.Sequence{Elem: a.DType}
-	at := 0
-	for _, p := range seqParts(split, a.Shape[axis]) {
+	parts, at := seqParts(c, split, a.Shape[axis]), 0
+	s := &ndarray.Sequence{Elem: a.DType, Items: kit.Make[ndarray.Value](c, len(parts))}
+	for i, p := range parts {
 		shape := slices.Clone(a.Shape)
 		shape[axis] = p
 		item := kit.New(c, a.DType, shape...)
@@ -114,7 +120,7 @@ func evalSplitToSequence(c *ops.Call) {
 		if ops.Int(c.Node, "keepdims") == 0 && (split == nil || split.Rank() == 0 && split.Int(0) == 1) {
 			item = item.Reshaped(slices.Delete(shape, axis, axis+1)...)
 		}
-		s.Items = append(s.Items, item)
+		s.Items[i] = item
 	}
 	kit.Check(c.SetOutput(0, s))
 }

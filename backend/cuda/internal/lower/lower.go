@@ -171,7 +171,7 @@ func (p *prep) array(i int) (*ndarray.Array, error) {
 	if !p.has(i) || p.in[i].value.Const == nil {
 		return nil, nil
 	}
-	return p.in[i].value.Const.ArrayIn(ndarray.BudgetOf(p.ctx))
+	return p.in[i].value.Const.ArrayContext(p.ctx, ndarray.BudgetOf(p.ctx))
 }
 
 // axis is the attribute axis of a tensor of some rank.
