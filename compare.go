@@ -261,7 +261,11 @@ func (t *comparison) problem(g *ssa.Graph, sched string, how config) (placing, P
 			return placing{}, PlanRow{}, err
 		}
 	}
-	prob, row, err := planProblem(t.ctx, g, &how, spaces)
+	best := t.best
+	if sched != Schedules()[0] {
+		best = nil
+	}
+	prob, row, err := planProblem(t.ctx, g, &how, best, spaces)
 	if t.device != nil {
 		row.Backend = t.c.backend
 	}
@@ -455,14 +459,20 @@ type placing struct {
 	verify     func(*planner.Solution) (parallelSafe bool, err error)
 }
 
-// planProblem makes the planning problem of a graph, without workspaces if spaces is nil and as a device needs it if not. The row has
-// what all plans of the problem share.
-func planProblem(ctx context.Context, g *ssa.Graph, c *config, spaces map[*ssa.Node]int64) (placing, PlanRow, error) {
+// planProblem makes the planning problem of a graph, without workspaces if spaces is nil and as a device needs it if not. best is what
+// the search for its order says, if there was one. The row has what all plans of the problem share.
+func planProblem(ctx context.Context, g *ssa.Graph, c *config, best *schedule.Result, spaces map[*ssa.Node]int64) (placing, PlanRow, error) {
 	lo, fo := liveness.Options{CopyViews: c.copyViews, AnyOrder: c.parallelSafe}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noMerge, NoSmaller: spaces != nil}
 	if spaces != nil {
 		lo.Scratch = func(n *ssa.Node) int64 { return spaces[n] }
 	}
-	st, err := inplace.State(ctx, g, lo, fo)
+	var st *inplace.Stated
+	var err error
+	if best != nil && best.Timeline != nil && !c.copyViews && !c.parallelSafe && fo == (inplace.Options{}) && spaces == nil {
+		st, err = inplace.StateOf(ctx, g.Name, best.Timeline, best.Folding)
+	} else {
+		st, err = inplace.State(ctx, g, lo, fo)
+	}
 	if err != nil {
 		return placing{}, PlanRow{}, rescue.WithCause(ctx, err)
 	}
@@ -552,11 +562,11 @@ func (m *Model) writeInstance(ctx context.Context, w io.Writer, c config) error 
 	if c.schedule == "" {
 		c.schedule = fileOrder
 	}
-	g, _, err := m.foldedGraph(ctx, &c, c.schedule, nil)
+	g, best, err := m.foldedGraph(ctx, &c, c.schedule, nil)
 	if err != nil {
 		return err
 	}
-	prob, _, err := planProblem(ctx, g, &c, nil)
+	prob, _, err := planProblem(ctx, g, &c, best, nil)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,10 @@ const (
 	trialWork  = 16000 // variables times trials
 )
 
+// Tried reports whether other choices are tried for a program at all. For a larger one [Lay] answers the same whatever bound is
+// known.
+func Tried(t *liveness.Timeline) bool { return trialWork/max(1, len(t.Vars)) > 0 }
+
 // improve folds with other choices while that lowers the need.
 func improve(ctx context.Context, t *liveness.Timeline, o options, best *Folding) *Folding {
 	trials := min(mostTrials, trialWork/max(1, len(t.Vars)))

@@ -38,10 +38,16 @@ func State(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_
 	if err != nil {
 		return nil, err
 	}
+	return StateOf(ctx, g.Name, t, f)
+}
+
+// StateOf is [State] of what [Lay] made of a graph.
+func StateOf(ctx context.Context, name string, t *liveness.Timeline, f *Folding) (_ *Stated, err error) {
+	defer rescue.Into(&err)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p, ids := f.Problem(g.Name)
+	p, ids := f.Problem(name)
 	if err := cmp.Or(ctx.Err(), ndarray.BudgetOf(ctx).CheckContext(ctx, "the planning problem")); err != nil {
 		return nil, err
 	}

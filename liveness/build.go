@@ -109,6 +109,9 @@ func (b *builder) main(g *ssa.Graph) error {
 }
 
 func (b *builder) addVar(v Var) int {
+	if n := len(b.out.Vars); n == cap(b.out.Vars) { // twice as many: append grows long lists by a quarter
+		b.out.Vars = slices.Grow(b.out.Vars, max(n, 16))
+	}
 	b.out.Vars = append(b.out.Vars, v)
 	if b.any != nil {
 		b.any.addVar(len(b.levels), b.branch)

@@ -90,10 +90,11 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 	if o := ops.Lookup(domain, name); o != nil && domain != ops.Private {
 		domain, name, opaque = o.Domain, o.Name, false // the same strings in all nodes
 	}
-	plain, bodies, err := s.imp.sortAttrs(attrs, opaque)
+	plain, bodies, err := s.imp.sortAttrs(s.plain[:0], attrs, opaque)
 	if err != nil {
 		return nil, err
 	}
+	s.plain = plain
 	built := &noBodies
 	if len(bodies) > 0 {
 		sketch := &ssa.Node{Domain: domain, Op: name, Overload: w.Overload, Version: s.version(domain), In: in, Attrs: plain}
@@ -116,9 +117,8 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 // noBodies are those of most nodes.
 var noBodies bodySet
 
-// sortAttrs converts the attributes without graphs and returns those with graphs separately.
-func (imp *importer) sortAttrs(attrs []boundAttr, opaque bool) (plain []ssa.Attr, bodies []boundAttr, err error) {
-	plain = make([]ssa.Attr, 0, len(attrs))
+// sortAttrs converts the attributes without graphs, appended to plain, and returns those with graphs separately.
+func (imp *importer) sortAttrs(plain []ssa.Attr, attrs []boundAttr, opaque bool) (_ []ssa.Attr, bodies []boundAttr, err error) {
 	for _, b := range attrs {
 		k := b.attr.Kind()
 		if k == onnxwire.AttrGraph || k == onnxwire.AttrGraphs {

@@ -37,6 +37,7 @@ type scope struct {
 	captured []*ssa.Value
 	capParam map[*ssa.Value]*ssa.Value // the parameter of each captured value
 	room     []*ssa.Value              // memory for the operands of a node
+	plain    []ssa.Attr                // memory for its attributes
 }
 
 // body opens the scope of a body that node owns.

@@ -103,5 +103,5 @@ func (m *model) greedyWidth(limit int64) []int64 {
 // firstFit places the largest first, each in the lowest gap: the first order of hill-climb.
 func (m *model) firstFit(limit int64) []int64 {
 	b := newBoard(m)
-	return b.fill(limit, m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }), b.lowest)
+	return b.fill(limit, m.bySize(), b.lowest)
 }

@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -31,7 +32,38 @@ func (g GreedySize) Plan(ctx context.Context, p *Problem) (_ *Solution, err erro
 }
 
 func (m *model) greedySize(limit int64) []int64 {
-	return m.fillTight(limit, m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }))
+	return m.fillTight(limit, m.bySize())
+}
+
+// bySize lists the items, largest first, ties by birth. Models have few sizes: each has its part of the list, which fills up in
+// order of birth.
+func (m *model) bySize() []int {
+	count := map[int64]int{}
+	for i := range m.items {
+		count[m.items[i].size]++
+	}
+	if len(count) > len(m.items)/8 || m.stop() {
+		return m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) })
+	}
+	begin := 0
+	for _, size := range slices.SortedFunc(maps.Keys(count), func(a, b int64) int { return cmp.Compare(b, a) }) {
+		count[size], begin = begin, begin+count[size]
+	}
+	out := make([]int, len(m.items))
+	for _, i := range m.byBirth() {
+		at := count[m.items[i].size]
+		out[at], count[m.items[i].size] = i, at+1
+	}
+	return out
+}
+
+// byBirth lists the items in order of birth.
+func (m *model) byBirth() []int {
+	ids := make([]int, len(m.items))
+	for i := range m.items {
+		ids[m.items[i].birth] = i
+	}
+	return ids
 }
 
 // GreedyBreadth visits the time points by the bytes alive at them, most first, and places what is alive there and not
@@ -94,10 +126,7 @@ func (m *model) sortedItems(less func(a, b *item) int) []int {
 
 // sortedIDs is sortedItems for a comparison of indices.
 func (m *model) sortedIDs(less func(a, b int) int) []int {
-	ids := make([]int, len(m.items))
-	for i := range ids {
-		ids[i] = i
-	}
+	ids := m.byBirth() // sorted already where all compare the same
 	if m.stop() {
 		return ids // they will be piled up anyhow
 	}

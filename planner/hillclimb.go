@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -61,7 +60,7 @@ type climber struct {
 // newClimber starts from a known plan, with its items by size.
 func newClimber(m *model, at []int64) *climber {
 	c := &climber{m: m, index: make([]int, len(m.items)), best: at, height: m.height(at)}
-	for _, i := range m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }) {
+	for _, i := range m.bySize() {
 		c.index[i] = len(c.order)
 		c.order = append(c.order, i)
 	}

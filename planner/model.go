@@ -70,17 +70,10 @@ func (m *model) cutTime() {
 		}
 		first[i+1] = int32(len(runs))
 	}
-	m.times = make([]int, 0, 2*len(runs))
-	for _, r := range runs {
-		m.times = append(m.times, r.Lo, r.Hi)
-	}
-	slices.Sort(m.times)
-	m.times = slices.Compact(m.times)
+	rank := m.rankTimes(runs)
 	pieces := make([]piece, len(runs))
 	for k, r := range runs {
-		lo, _ := slices.BinarySearch(m.times, r.Lo)
-		hi, _ := slices.BinarySearch(m.times, r.Hi)
-		pieces[k] = piece{int32(lo), int32(hi)}
+		pieces[k] = piece{rank(r.Lo), rank(r.Hi)}
 	}
 	m.plain = true
 	for i := range m.items {
@@ -91,6 +84,38 @@ func (m *model) cutTime() {
 		}
 		m.plain = m.plain && len(it.pieces) <= 1
 	}
+}
+
+// rankTimes lists the time points where a run begins or ends, and returns their numbers in the list. Those of programs are the
+// numbers of steps, nearly all of them in use: a table of the points between the first and the last is no longer than the runs.
+func (m *model) rankTimes(runs []Range) func(at int) int32 {
+	first, last := maxPoint, -maxPoint
+	for _, r := range runs {
+		first, last = min(first, r.Lo), max(last, r.Hi)
+	}
+	m.times = make([]int, 0, 2*len(runs))
+	if int64(last)-int64(first) >= 4*int64(len(runs)) {
+		for _, r := range runs {
+			m.times = append(m.times, r.Lo, r.Hi)
+		}
+		slices.Sort(m.times)
+		m.times = slices.Compact(m.times)
+		return func(at int) int32 {
+			k, _ := slices.BinarySearch(m.times, at)
+			return int32(k)
+		}
+	}
+	ranks := make([]int32, max(last-first+1, 0)) // 1 for a point in use at first
+	for _, r := range runs {
+		ranks[r.Lo-first], ranks[r.Hi-first] = 1, 1
+	}
+	for i, used := range ranks {
+		ranks[i] = int32(len(m.times))
+		if used != 0 {
+			m.times = append(m.times, first+i)
+		}
+	}
+	return func(at int) int32 { return ranks[at-first] }
 }
 
 // conflict reports whether buffers a and b may not share a byte.

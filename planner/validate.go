@@ -1,12 +1,11 @@
 package planner
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
-	"sort"
 	"strconv"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -115,10 +114,8 @@ func validateEach(p *Problem, s *Solution) *Fault {
 
 // sweepTime looks for overlaps in a fixed schedule.
 func sweepTime(ctx context.Context, o Intervals, p *Problem, s *Solution) *Fault {
-	type event struct {
-		at, birth, buf int // birth: 1, or 0 for a death, which comes first
-	}
-	events := make([]event, 0, 2*len(o.Buffers))
+	events := make([]uint64, 0, 2*len(o.Buffers)) // in order of time, deaths first: the point, a bit for a birth, the buffer
+	const birth = 1 << 31
 	var runs []Range
 	for i := range o.Buffers {
 		if p.Buffers[i].Size == 0 {
@@ -126,13 +123,10 @@ func sweepTime(ctx context.Context, o Intervals, p *Problem, s *Solution) *Fault
 		}
 		runs = liveRanges(&o.Buffers[i], runs[:0])
 		for _, r := range runs {
-			events = append(events, event{r.Lo, 1, i}, event{r.Hi, 0, i})
+			events = append(events, uint64(int64(r.Lo)+maxPoint)<<32|birth|uint64(i), uint64(int64(r.Hi)+maxPoint)<<32|uint64(i))
 		}
 	}
-	sort.Slice(events, func(i, j int) bool { // programs have its code already
-		a, b := events[i], events[j]
-		return cmp.Or(cmp.Compare(a.at, b.at), a.birth-b.birth, a.buf-b.buf) < 0
-	})
+	slices.Sort(events)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -142,14 +136,15 @@ func sweepTime(ctx context.Context, o Intervals, p *Problem, s *Solution) *Fault
 		if k%256 == 0 && ctx.Err() != nil {
 			return nil // the caller's error
 		}
-		r := rank[e.buf]
-		if e.birth == 0 {
+		buf := int(e & (birth - 1))
+		r := rank[buf]
+		if e&birth == 0 {
 			live.remove(r)
 			continue
 		}
 		for _, near := range [2]int{live.below(r), live.from(r)} {
-			if near >= 0 && touches(p, s, byRank[near], e.buf) {
-				return overlap(p, s, byRank[near], e.buf)
+			if near >= 0 && touches(p, s, byRank[near], buf) {
+				return overlap(p, s, byRank[near], buf)
 			}
 		}
 		live.add(r)
@@ -221,22 +216,20 @@ func firstFrom(set []uint64, r int) int {
 	return -1
 }
 
-// sortedIndices are the numbers below n in the order of compare, ties by number.
-func sortedIndices(n int, compare func(i, j int) int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
-	}
-	slices.SortFunc(list, func(i, j int) int { return cmp.Or(compare(i, j), cmp.Compare(i, j)) })
-	return list
-}
-
 // rankByOffset sorts the buffers by offset, ties by index.
 func rankByOffset(offsets []int64) (byRank, rank []int) {
-	rank = make([]int, len(offsets))
-	byRank = sortedIndices(len(offsets), func(a, b int) int { return cmp.Compare(offsets[a], offsets[b]) })
-	for r, i := range byRank {
-		rank[i] = r
+	rank, byRank = make([]int, len(offsets)), make([]int, len(offsets))
+	count := map[int64]int{} // buffers at each offset
+	for _, off := range offsets {
+		count[off]++
+	}
+	begin := 0
+	for _, off := range slices.Sorted(maps.Keys(count)) {
+		count[off], begin = begin, begin+count[off]
+	}
+	for i, off := range offsets {
+		r := count[off]
+		byRank[r], rank[i], count[off] = i, r, r+1
 	}
 	return byRank, rank
 }

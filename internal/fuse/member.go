@@ -31,12 +31,13 @@ func memberOf(n *ssa.Node) *member {
 	if len(n.In) > maxMembers+maxOperands { // more than a group may make and read
 		return nil
 	}
-	m := &member{node: n, in: n.In}
-	var ok bool
-	if m.op, m.params, ok = fused.OpOf(n); !ok {
-		if !m.folds() {
-			return nil
-		}
+	op, params, known := fused.OpOf(n)
+	if !known && !folds(n) {
+		return nil
+	}
+	m := &member{node: n, op: op, params: params, in: n.In}
+	if !known {
+		m.op, m.repeat, m.mean = "Add", true, n.Op == "Mean"
 	}
 	out := n.Output(0)
 	if out == nil || !tensor(out) || out.Content != nil || slices.ContainsFunc(n.Out[1:], func(v *ssa.Value) bool { return v != nil }) {
@@ -57,22 +58,9 @@ func memberOf(n *ssa.Node) *member {
 	return m
 }
 
-// folds reads Sum, Mean, and Max and Min of any number of operands.
-func (m *member) folds() bool {
-	n := m.node
-	if n.Domain != "" || n.Opaque || len(n.In) < 2 {
-		return false
-	}
-	switch n.Op {
-	case "Sum":
-		m.op = "Add"
-	case "Mean":
-		m.op, m.mean = "Add", true
-	default:
-		return false
-	}
-	m.repeat = true
-	return true
+// folds reports a Sum or Mean of two operands and more.
+func folds(n *ssa.Node) bool {
+	return n.Domain == "" && !n.Opaque && len(n.In) >= 2 && (n.Op == "Sum" || n.Op == "Mean")
 }
 
 // tensor reports a plain tensor of known rank, of an element type that programs have.

@@ -18,6 +18,7 @@ type network struct {
 	first []int32 // arc of each vertex, -1 for none
 
 	level []int32
+	queue []int32 // of vertices whose level is known
 	next  []int32 // arc of each vertex that has not been tried
 }
 
@@ -47,6 +48,9 @@ func (f *network) vertex() int {
 	return len(f.first) - 1
 }
 
+// reserve makes room for so many further edges.
+func (f *network) reserve(edges int) { f.arcs = slices.Grow(f.arcs, 2*edges) }
+
 // edge lets u blocked and v plain cost something.
 func (f *network) edge(u, v int, cost float64) {
 	f.capacity(u, v, int64(min(cost, forbidden/8)))
@@ -54,7 +58,7 @@ func (f *network) edge(u, v int, cost float64) {
 
 func (f *network) capacity(u, v int, c int64) {
 	if len(f.arcs)+2 > cap(f.arcs) { // twice as many: append grows long lists by a quarter, and writes five times as much in all
-		f.arcs = slices.Grow(f.arcs, len(f.arcs)+2)
+		f.reserve(len(f.arcs)/2 + 1)
 	}
 	i := int32(len(f.arcs))
 	f.arcs = append(f.arcs, arc{c, int32(v), f.first[u]}, arc{0, int32(u), f.first[v]})
@@ -65,7 +69,7 @@ func (f *network) capacity(u, v int, c int64) {
 // one with the fewest.
 func (f *network) cut(ctx context.Context) (cost int64, blocked []bool, err error) {
 	for f.levels(ctx) {
-		f.next = slices.Clone(f.first)
+		f.next = append(f.next[:0], f.first...)
 		for {
 			if err := ctx.Err(); err != nil {
 				return 0, nil, err
@@ -86,19 +90,23 @@ func (f *network) cut(ctx context.Context) (cost int64, blocked []bool, err erro
 
 // levels counts the edges from the source to each vertex; false if the sink is out of reach. Where the context ends it counts no further.
 func (f *network) levels(ctx context.Context) bool {
-	f.level = make([]int32, len(f.first))
+	if f.level == nil {
+		f.level, f.queue = make([]int32, len(f.first)), make([]int32, 0, len(f.first))
+	}
 	for i := range f.level {
 		f.level[i] = -1
 	}
 	f.level[blockedSide] = 0
-	for queue := []int32{blockedSide}; len(queue) > 0; queue = queue[1:] {
+	f.queue = append(f.queue[:0], blockedSide)
+	for k := 0; k < len(f.queue); k++ {
 		if ctx.Err() != nil {
 			return true
 		}
-		for e := f.first[queue[0]]; e >= 0; e = f.arcs[e].next {
+		v := f.queue[k]
+		for e := f.first[v]; e >= 0; e = f.arcs[e].next {
 			if a := &f.arcs[e]; a.room > 0 && f.level[a.to] < 0 {
-				f.level[a.to] = f.level[queue[0]] + 1
-				queue = append(queue, a.to)
+				f.level[a.to] = f.level[v] + 1
+				f.queue = append(f.queue, a.to)
 			}
 		}
 	}

@@ -106,6 +106,13 @@ func (p *problem) wanted(u ssa.Use) int {
 //	layout ──cost──▶ a ──∞──▶ every reader        any reader ──∞──▶ b ──cost──▶ layout
 func (p *problem) meet(ctx context.Context) error {
 	var readers []int
+	edges := 0 // at most: a conversion each way, and an edge of every reader to each
+	for _, v := range p.g.Values() {
+		if v != nil && isImage(v) {
+			edges += 2 + 2*len(v.Uses())
+		}
+	}
+	p.flow.reserve(edges)
 	for _, v := range p.g.Values() {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -40,6 +40,7 @@ type leveler struct {
 	best   []*ssa.Node
 	tried  [][]*ssa.Node
 	peak   int64 // of best
+	laid   laying
 	bound  int64
 	leaves []leaf
 }
@@ -208,11 +209,20 @@ func (l *leveler) try(nodes []*ssa.Node) error {
 	first := len(l.tried) == 0
 	l.tried = append(l.tried, nodes)
 	l.g.Nodes = nodes
-	peak, err := laid(l.ctx, l.g, l.owner, l.around, l.bound)
-	if err == nil && (first || peak < l.peak) {
-		l.best, l.peak = nodes, peak
+	x, err := lay(l.ctx, l.g, l.owner, l.around, l.bound)
+	if err != nil {
+		return err
 	}
-	return err
+	if peak := x.folding.Peak(); first || peak < l.peak {
+		l.best, l.peak, l.laid = nodes, peak, x
+	}
+	return nil
+}
+
+// laying is a graph laid out in an order.
+type laying struct {
+	timeline *liveness.Timeline
+	folding  *inplace.Folding
 }
 
 // decide splits a leaf: where the largest undecided operand of a concatenation lies
@@ -304,15 +314,12 @@ func (c *counter) lastUse(v *ssa.Value, at []int) int {
 	return last
 }
 
-// laid is what a graph needs at once in its present order, as it will be folded.
+// lay lays a graph out in its present order, as it will be folded.
 // A body of a loop is laid out with the loop around it. No layout needs less than bound.
-func laid(ctx context.Context, g *ssa.Graph, owner *ssa.Node, around *ssa.Graph, bound int64) (int64, error) {
+func lay(ctx context.Context, g *ssa.Graph, owner *ssa.Node, around *ssa.Graph, bound int64) (x laying, err error) {
 	if owner != nil {
 		g = isolated(owner, around)
 	}
-	_, f, err := inplace.Lay(ctx, g, liveness.Options{}, inplace.Options{Bound: bound})
-	if err != nil {
-		return 0, err
-	}
-	return f.Peak(), nil
+	x.timeline, x.folding, err = inplace.Lay(ctx, g, liveness.Options{}, inplace.Options{Bound: bound})
+	return x, err
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -24,6 +26,10 @@ type Result struct {
 	Proven bool
 	// Nodes is how many sets of executed nodes the searches looked at.
 	Nodes int64
+	// Timeline and Folding are a large graph laid out in its order, without options; nil for a graph so small that a folding
+	// depends on the bound that is known.
+	Timeline *liveness.Timeline
+	Folding  *inplace.Folding
 }
 
 // work bounds one search by executions of nodes tried, so that its end does not
@@ -49,6 +55,9 @@ func MinPeak(ctx context.Context, g *ssa.Graph) (*Result, error) {
 	}
 	r := &Result{Peak: f.peak, LowerBound: min(f.bound, f.peak), Nodes: s.nodes}
 	r.Proven = r.Peak == r.LowerBound
+	if x := f.laid; x.timeline != nil && !inplace.Tried(x.timeline) {
+		r.Timeline, r.Folding = x.timeline, x.folding
+	}
 	return r, nil
 }
 
@@ -138,10 +147,10 @@ func (s *solver) order(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph, control
 	if only {
 		l.best = g.Nodes
 		err := l.try(g.Nodes)
-		return found{peak: l.peak, bound: l.peak, only: true}, err
+		return found{peak: l.peak, bound: l.peak, only: true, laid: l.laid}, err
 	}
 	err := l.run()
-	return found{peak: l.peak, bound: l.bound}, err
+	return found{peak: l.peak, bound: l.bound, laid: l.laid}, err
 }
 
 // solve finds the order of a model: cell by cell, those that need the most in the

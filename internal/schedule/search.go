@@ -37,6 +37,7 @@ type found struct {
 	steps int64 // work done
 	nodes int64 // states taken
 	only  bool  // there is no other order
+	laid  laying
 }
 
 // state is a set of executed nodes on the way to a full order.
