@@ -3,7 +3,6 @@ package planner
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -45,9 +44,15 @@ func (m *model) bySize() []int {
 	if len(count) > len(m.items)/8 || m.stop() {
 		return m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) })
 	}
-	begin := 0
-	for _, size := range slices.SortedFunc(maps.Keys(count), func(a, b int64) int { return cmp.Compare(b, a) }) {
-		count[size], begin = begin, begin+count[size]
+	sizes := make([]uint64, 0, len(count)) // none is negative, and programs have the code that sorts such
+	for size := range count {
+		sizes = append(sizes, uint64(size))
+	}
+	slices.Sort(sizes)
+	end := len(m.items)
+	for _, size := range sizes {
+		end -= count[int64(size)]
+		count[int64(size)] = end
 	}
 	out := make([]int, len(m.items))
 	for _, i := range m.byBirth() {

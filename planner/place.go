@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/berth-onnx/berth/internal/poset"
 )
@@ -25,7 +26,7 @@ type forbidden struct{ lo, hi int64 }
 type board struct {
 	m      *model
 	at     []int64 // offset per item, or unplaced
-	runs   []forbidden
+	runs   byBeginning
 	strips *stripIndex // in place of conflict lists where those would be too long
 	rows   []poset.Set // the same for partial orders, with
 	order  []int32     // the placed items by offset
@@ -130,5 +131,25 @@ func (b *board) gather(i int) {
 			b.runs = append(b.runs, forbidden{at, at + b.m.items[j].size})
 		}
 	}
-	slices.SortFunc(b.runs, func(x, y forbidden) int { return cmp.Compare(x.lo, y.lo) })
+	sortRuns(&b.runs)
 }
+
+// sortRuns sorts runs by beginning. Most are a few.
+func sortRuns(runs *byBeginning) {
+	if len(*runs) > 12 {
+		sort.Sort(runs) // programs have its code already
+		return
+	}
+	for i := range *runs {
+		for ; i > 0 && runs.Less(i, i-1); i-- {
+			runs.Swap(i, i-1)
+		}
+	}
+}
+
+// byBeginning is a list of runs that can be sorted.
+type byBeginning []forbidden
+
+func (r *byBeginning) Len() int           { return len(*r) }
+func (r *byBeginning) Less(i, j int) bool { return (*r)[i].lo < (*r)[j].lo }
+func (r *byBeginning) Swap(i, j int)      { (*r)[i], (*r)[j] = (*r)[j], (*r)[i] }

@@ -3,7 +3,6 @@ package planner
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -223,9 +222,14 @@ func rankByOffset(offsets []int64) (byRank, rank []int) {
 	for _, off := range offsets {
 		count[off]++
 	}
+	points := make([]uint64, 0, len(count)) // none is negative
+	for off := range count {
+		points = append(points, uint64(off))
+	}
+	slices.Sort(points)
 	begin := 0
-	for _, off := range slices.Sorted(maps.Keys(count)) {
-		count[off], begin = begin, begin+count[off]
+	for _, off := range points {
+		count[int64(off)], begin = begin, begin+count[int64(off)]
 	}
 	for i, off := range offsets {
 		r := count[off]

@@ -49,6 +49,8 @@ func (f *network) vertex() int {
 }
 
 // reserve makes room for so many further edges.
+//
+//go:noinline
 func (f *network) reserve(edges int) { f.arcs = slices.Grow(f.arcs, 2*edges) }
 
 // edge lets u blocked and v plain cost something.

@@ -21,10 +21,14 @@ type problem struct {
 	base    float64 // cost of everything plain, in the network's terms
 	blocked []bool  // of vertices, once solved
 
-	last struct { // the convolution whose costs were asked for last
-		node *ssa.Node
-		cost [2][2]float64
-	}
+	last   [4]estimate // of convolutions whose costs were asked for last
+	oldest int         // of them
+}
+
+// estimate is what a convolution costs, by the layouts of its image and its result.
+type estimate struct {
+	node *ssa.Node
+	cost [2][2]float64
 }
 
 func newProblem(ctx context.Context, g *ssa.Graph, c Costs, force bool) (*problem, error) {

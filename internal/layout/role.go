@@ -207,10 +207,13 @@ func (p *problem) quantizedSum(n *ssa.Node) *role {
 	return r
 }
 
-// convCosts are the costs of a convolution by the layouts of its image and its result. Neighbours are often alike.
+// convCosts are the costs of a convolution by the layouts of its image and its result. Neighbours are often alike, and so are those
+// of the block before.
 func (p *problem) convCosts(n *ssa.Node) (cost [2][2]float64, ok bool) {
-	if p.last.node != nil && costAlike(p.last.node, n) {
-		return p.last.cost, true
+	for i := range p.last {
+		if l := &p.last[i]; l.node != nil && costAlike(l.node, n) {
+			return l.cost, true
+		}
 	}
 	for in := range 2 {
 		for out := range 2 {
@@ -219,16 +222,32 @@ func (p *problem) convCosts(n *ssa.Node) (cost [2][2]float64, ok bool) {
 			}
 		}
 	}
-	p.last.node, p.last.cost = n, cost
+	p.last[p.oldest] = estimate{n, cost}
+	p.oldest = (p.oldest + 1) % len(p.last)
 	return cost, true
 }
 
-// costAlike reports convolutions of the same attributes and types, none with an epilogue, which is written in terms of its operands.
+// costAlike reports convolutions of the same attributes, programs behind them among these, and types. Costs do not depend on elements.
 func costAlike(m, n *ssa.Node) bool {
 	alike := func(v, w *ssa.Value) bool {
 		return v == nil && w == nil || v != nil && w != nil && (v.Const == nil) == (w.Const == nil) && v.Type.Equal(w.Type)
 	}
-	return m.Op == n.Op && m.Domain == n.Domain && m.Domain != ops.Private && slices.EqualFunc(m.In, n.In, alike) && slices.EqualFunc(m.Out, n.Out, alike) && ops.SameAttrs(m, n)
+	return m.Op == n.Op && m.Domain == n.Domain && slices.EqualFunc(m.In, n.In, alike) && slices.EqualFunc(m.Out, n.Out, alike) &&
+		(m.Domain == ops.Private && sameTexts(m.Attrs, n.Attrs) || m.Domain != ops.Private && ops.SameAttrs(m, n))
+}
+
+// sameTexts compares attributes, none of which is a tensor, and programs by their text.
+func sameTexts(as, bs []ssa.Attr) bool {
+	if len(as) != len(bs) {
+		return false
+	}
+	for i := range as {
+		a, b := &as[i], &bs[i]
+		if a.Name != b.Name || a.S != b.S || a.I != b.I || a.F != b.F || !slices.Equal(a.Ints, b.Ints) || !slices.Equal(a.Floats, b.Floats) {
+			return false
+		}
+	}
+	return true
 }
 
 // keeper is the role of an operator whose result lies like its images.
