@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -363,9 +364,20 @@ func WithHook(h *Hook) Option { return func(c *config) { c.hook = h } }
 
 // WithExternalData tells [Parse] and [Read] the files in which the model keeps weights outside
 // its own, by the locations that it names, and [Open] and [OpenFS] to look there instead of
-// beside the model. The bytes must not change while the model is in use.
+// beside the model. The bytes must not change while the model is in use. Two names of one file, "weights.bin" and "./weights.bin",
+// are an [OptionError].
 func WithExternalData(files map[string][]byte) Option {
-	return func(c *config) { c.data = dataIn(files) }
+	return func(c *config) {
+		byPath := make(map[string][]byte, len(files))
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			at := path.Clean(name)
+			if _, twice := byPath[at]; twice && c.conflict == nil {
+				c.conflict = &OptionError{Option: "WithExternalData", Got: fmt.Sprintf("several names of %q", at), Want: "one name for a file"}
+			}
+			byPath[at] = files[name]
+		}
+		c.data = dataIn(byPath)
+	}
 }
 
 // WithBackend chooses what computes the nodes: "cpu" (the default), "reference", or one of a package that the program

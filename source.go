@@ -108,16 +108,11 @@ func (c *config) readFile(fsys fs.FS, name string, most int64) ([]byte, error) {
 	return onnxwire.ReadAll(c.ctx, c.memory, endWith(c.ctx, rescue.Reader(f)), name, info.Size(), most)
 }
 
-// dataIn gives the content of files in memory, by location.
+// dataIn gives the content of files in memory, by location: "./weights.bin" is "weights.bin".
 func dataIn(files map[string][]byte) func(location string) ([]byte, error) {
 	return func(location string) ([]byte, error) {
 		if data, ok := files[location]; ok {
 			return data, nil
-		}
-		for name, data := range files { // "./weights.bin" is the same file
-			if path.Clean(name) == location {
-				return data, nil
-			}
 		}
 		return nil, fmt.Errorf("%q is not among the files of WithExternalData: %w", location, fs.ErrNotExist)
 	}

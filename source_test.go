@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -117,6 +118,10 @@ func TestSources(t *testing.T) {
 	}
 
 	short := map[string][]byte{name: parts[name], data: parts[data][:100]}
+	twice := (*berth.OptionError)(nil)
+	_, err = berth.Parse(parts[name], berth.WithExternalData(map[string][]byte{"./" + data: parts[data], "x/../" + data: short[data]}))
+	require.ErrorAs(t, err, &twice)
+	require.Contains(t, twice.Error(), fmt.Sprintf("several names of %q", data))
 	broken := errors.New("the line is down")
 	for _, c := range []struct {
 		kind string

@@ -15,12 +15,7 @@ func (x *exporter) node(n *ssa.Node, scope *names) (*onnxwire.Node, error) {
 	if n.Name != "" {
 		w.Name = x.nodes.fresh(n.Name)
 	}
-	for _, v := range n.Formals() {
-		w.Inputs = append(w.Inputs, x.nameOf(v))
-	}
-	for _, v := range n.Out {
-		w.Outputs = append(w.Outputs, x.nameOf(v))
-	}
+	w.Inputs, w.Outputs = x.namesOf(n.Formals()), x.namesOf(n.Out)
 	if origin, _ := n.Origin.(*onnxwire.Node); n.Opaque && origin != nil {
 		w.Domain, w.MetadataProps, w.Extra = origin.Domain, origin.MetadataProps, origin.Extra
 		if done, err := x.opaqueAttrs(n, w, origin, scope); done || err != nil {
@@ -50,6 +45,21 @@ func (x *exporter) attrs(n *ssa.Node, w *onnxwire.Node, scope *names) error {
 		w.Attributes = append(w.Attributes, &onnxwire.Attribute{Name: n.BodyAttr[i], Type: onnxwire.AttrGraph, G: b})
 	}
 	return nil
+}
+
+// namesOf returns the names of operands or results, not of all once the context has ended.
+func (x *exporter) namesOf(values []*ssa.Value) []string {
+	if len(values) == 0 {
+		return nil
+	}
+	list := make([]string, 0, len(values))
+	for i, v := range values {
+		if i%1024 == 1023 && x.opts.Context.Err() != nil {
+			break
+		}
+		list = append(list, x.nameOf(v))
+	}
+	return list
 }
 
 // nameOf returns a value's name, "" for an absent one.

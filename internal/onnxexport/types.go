@@ -166,7 +166,10 @@ func (x *exporter) valueInfo(g *ssa.Graph, n *ssa.Node) []*onnxwire.ValueInfo {
 		return nil
 	}
 	var out []*onnxwire.ValueInfo
-	for _, v := range n.Out {
+	for i, v := range n.Out {
+		if i%1024 == 1023 && x.opts.Context.Err() != nil {
+			break
+		}
 		if v != nil && isTyped(v.Type) && !g.IsResult(v) {
 			out = append(out, info(x.names[v], x.typeOf(v), v.Doc))
 		}

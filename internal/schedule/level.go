@@ -118,6 +118,9 @@ func (l *leveler) tryPlain() error {
 	}
 	var views alias.Views
 	for _, n := range l.given {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
 		for _, v := range n.Out {
 			if v != nil && l.rot == nil && !views.IsPointer(v) {
 				l.bound = max(l.bound, sizeOf(v))

@@ -166,6 +166,9 @@ func (c *checker) node(n *onnxwire.Node, s *scope) {
 	bound := map[string]binding{}
 	check := func(what string, list []parameter, values []string) {
 		for i, value := range values {
+			if c.ctx.Err() != nil {
+				return
+			}
 			t := s.typeOf(value)
 			if t == "" {
 				t = elementText(c.known[value])
@@ -212,21 +215,22 @@ func (c *checker) branches(n *onnxwire.Node, s *scope) {
 type binding struct{ parameter, t string }
 
 func (c *checker) value(n *onnxwire.Node, what string, p *parameter, t string, bound map[string]binding) {
-	name := fmt.Sprintf("%s %q", what, p.name)
-	v := Violation{Node: nodeText(n), Operator: domainOf(n.Domain) + "." + n.OpType, Parameter: name, Type: t}
+	found := func(format string, args ...any) {
+		c.found = append(c.found, Violation{nodeText(n), domainOf(n.Domain) + "." + n.OpType, parameterText(what, p), t, fmt.Sprintf(format, args...)})
+	}
 	b, fixed := bound[p.variable]
 	switch {
 	case !slices.Contains(p.types, t):
-		v.Reason = fmt.Sprintf("version %d of the operator set allows %s", c.versions[domainOf(n.Domain)], strings.Join(p.types, ", "))
-		c.found = append(c.found, v)
+		found("version %d of the operator set allows %s", c.versions[domainOf(n.Domain)], strings.Join(p.types, ", "))
 	case p.mixed:
 	case fixed && b.t != t:
-		v.Reason = fmt.Sprintf("and %s, which is to have the same type, is %s", b.parameter, b.t)
-		c.found = append(c.found, v)
+		found("and %s, which is to have the same type, is %s", b.parameter, b.t)
 	case !fixed:
-		bound[p.variable] = binding{name, t}
+		bound[p.variable] = binding{parameterText(what, p), t}
 	}
 }
+
+func parameterText(what string, p *parameter) string { return fmt.Sprintf("%s %q", what, p.name) }
 
 func nodeText(n *onnxwire.Node) string {
 	op, name := n.OpType, n.Name
