@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -82,6 +83,7 @@ func (f scaling) weights(c *Context) *ndarray.Array {
 	if err != nil {
 		return nil
 	}
+	sysmem.Prefault(dst.Data)
 	var factors [64]float64
 	for p := 0; p < src.Len(); {
 		n := min(len(factors), (src.Len()-p)/run)
