@@ -58,10 +58,18 @@ func newConvMatrix(t *simd.Table, rows, k, pixels, outers int) convMatrix {
 		tile := rows * k * m.tileN * t.Nr
 		parts = max(1, min(machine.CeilDiv(convMinTiles, n), tile/gemm.TaskWork(n*tile, gemm.ProductTask)))
 	}
+	m.cutRows(t, parts)
+	return m
+}
+
+// cutRows divides the channels into so many tiles.
+func (m *convMatrix) cutRows(t *simd.Table, parts int) {
+	if m.tileN == 0 {
+		return
+	}
 	m.tileM = machine.CeilDiv(m.m.P, parts)
 	m.tilesM = machine.CeilDiv(m.m.P, m.tileM)
 	m.loopRows = m.tileM*t.Mr <= m.tileN*t.Nr
-	return m
 }
 
 // limitRows cuts tiles to about so many elements.
@@ -96,6 +104,7 @@ func (m *convMatrix) tile(t *simd.Table, i, cols int) (w gemm.Sweep, outer int) 
 type matrixConv struct {
 	*geometry
 	mat       convMatrix
+	alone     convMatrix // the same of one thread, which packs patches once for all channels
 	pointwise bool
 	inPlace   bool // a pointwise one reads panels of pixels where they lie
 	groupLen  int  // floats of a group's packed weights
@@ -105,6 +114,9 @@ func newMatrixConv(g *geometry, pointwise bool) *matrixConv {
 	c := &matrixConv{geometry: g, pointwise: pointwise, mat: newConvMatrix(g.t, g.ocg, g.icg*g.taps, g.outN, g.s.Batch*g.s.Groups),
 		groupLen: machine.RoundUp(g.ocg*g.icg*g.taps+machine.SlackFloats, machine.SlackFloats)}
 	c.inPlace = pointwise && !g.sharesSets()
+	if c.alone = c.mat; !c.inPlace {
+		c.alone.cutRows(g.t, 1)
+	}
 	return c
 }
 
@@ -168,12 +180,15 @@ func (c *matrixConv) workspace(threads int) int {
 }
 
 func (c *matrixConv) run(r *convRun, threads int) {
-	r.overPool(c.mat.tasks(), c.perWorker(), threads)
+	if r.tiles = &c.mat; threads == 1 {
+		r.tiles = &c.alone
+	}
+	r.overPool(r.tiles.tasks(), c.perWorker(), threads)
 }
 
 // task computes one tile.
 func (c *matrixConv) task(r *convRun, i, worker int) {
-	m := &c.mat
+	m := r.tiles
 	w, outer := m.tile(c.t, i, c.outN)
 	image, group := outer/c.s.Groups, outer%c.s.Groups
 	w.U.Lo, w.U.Hi = c.lo, c.hi

@@ -171,15 +171,40 @@ func (c *groupRows) copyPlane(dst, src []float32) {
 	s := &c.s
 	for py := range s.Stride[1] {
 		for px := range s.Stride[2] {
-			for y := range c.pRows {
-				row := dst[:c.pCols]
-				dst = dst[c.pCols:]
-				if from := y*s.Stride[1] + py - s.PadBegin[1]; from >= 0 && from < s.In[1] {
-					copyEach(row, src[from*s.In[2]:][:s.In[2]], px-s.PadBegin[2], s.Stride[2])
-				} else {
-					clear(row)
-				}
+			phase := dst[:c.pRows*c.pCols]
+			dst = dst[len(phase):]
+			from := machine.CeilDiv(max(0, s.PadBegin[1]-py), s.Stride[1]) // rows that lie in the image
+			past := min(c.pRows, machine.CeilDiv(max(0, s.In[1]+s.PadBegin[1]-py), s.Stride[1]))
+			if from >= past {
+				clear(phase)
+				continue
 			}
+			clear(phase[:from*c.pCols])
+			clear(phase[past*c.pCols:])
+			c.copyPhase(phase[from*c.pCols:], src[(from*s.Stride[1]+py-s.PadBegin[1])*s.In[2]:], past-from, px-s.PadBegin[2])
+		}
+	}
+}
+
+// copyPhase copies rows of a phase, the first element of each from a column that may lie before the image: a vector of each row
+// at a time, while whole vectors lie in the phase.
+func (c *groupRows) copyPhase(dst, src []float32, rows, first int) {
+	step, rowStep, width := c.s.Stride[2], c.s.Stride[1]*c.s.In[2], c.s.In[2]
+	if step == 1 {
+		for y := range rows {
+			copyEach(dst[y*c.pCols:][:c.pCols], src[y*rowStep:][:width], first, step)
+		}
+		return
+	}
+	clear(dst[:rows*c.pCols])
+	for col := 0; col < c.pCols; col += c.t.Tw {
+		n, at := min(c.t.Tw, c.pCols-col), first+col*step
+		whole := min(rows, max(0, len(dst)-col-c.t.Tw+c.pCols)/c.pCols)
+		if mask := laneMask(at, step, width, n); mask != 0 && whole > 0 {
+			segment(c.t, step, machine.F32p(dst, col), machine.F32p(src, 0), whole, 4*c.pCols, 4*rowStep, mask, 4*at, false)
+		}
+		for y := whole; y < rows; y++ {
+			copyEach(dst[y*c.pCols+col:][:n], src[y*rowStep:][:width], at, step)
 		}
 	}
 }
