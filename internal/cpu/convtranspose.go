@@ -8,7 +8,7 @@ import (
 	"github.com/berth-onnx/berth/ops"
 )
 
-// Transposed convolution, by phases or as a product with a scattering sum: see package convolve.
+// Transposed convolution, by phases, as a product with a scattering sum, or as a convolution of weights turned around: see package convolve.
 
 // prepareConvTranspose serves ConvTranspose, and ConvTranspose with an activation behind it.
 func prepareConvTranspose(p *prep) (ops.Kernel, error) {
@@ -20,10 +20,10 @@ func prepareConvTranspose(p *prep) (ops.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if plan.Algorithm == convolve.ConvPhases {
-		return p.plainConv(s, plan, s.Out, arrangement{})
+	if plan.Algorithm == convolve.ConvColumns {
+		return p.columns(s, plan, arrangement{})
 	}
-	return p.columns(s, plan, arrangement{})
+	return p.plainConv(s, plan, s.Out, arrangement{})
 }
 
 // columns prepares a convolution, transposed or not, as products with a scattering sum.

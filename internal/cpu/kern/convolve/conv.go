@@ -194,10 +194,15 @@ type Conv struct {
 	plan    ConvPlan
 	algo    convAlgorithm
 	weights *gemm.Packing
+	turned  bool // weights of a run are turned around
+	each    int  // images that are computed at a time
 }
 
 // NewConv prepares a convolution at the active level, computed as planned.
 func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
+	if p.turned {
+		s = s.untransposed()
+	}
 	g, err := newGeometry(s)
 	if err != nil {
 		return nil, err
@@ -205,7 +210,7 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 	if g.s.Half != NoHalf && !TakesHalves(g.s, p) {
 		return nil, &machine.SpecError{Kernel: "Conv", Field: "Half", Why: "the plan takes images of float32"}
 	}
-	c := &Conv{geometry: g, plan: p}
+	c := &Conv{geometry: g, plan: p, turned: p.turned, each: max(1, g.s.Batch)}
 	switch p.Algorithm {
 	case ConvPatches, ConvPointwise:
 		if g.isBlocked() {
@@ -228,10 +233,12 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 		}
 		c.algo = newDirectConv(g)
 	case ConvWinograd2, ConvWinograd4:
+		part := *g
 		if !s.ConstW {
-			return nil, &machine.SpecError{Kernel: "Conv", Field: "ConstW", Why: "Winograd takes packed weights only"}
+			c.each = g.round()
+			part.s.Batch = c.each
 		}
-		c.algo = newWinograd(g, 2+2*int(p.Algorithm-ConvWinograd2))
+		c.algo = newWinograd(&part, 2+2*int(p.Algorithm-ConvWinograd2))
 	case ConvPhases:
 		p, ok := g.phased()
 		if !ok || !s.Transposed {
@@ -300,6 +307,9 @@ func (c *Conv) Workspace(threads int) int {
 	n := c.algo.workspace(max(1, threads))
 	if !c.s.ConstW {
 		n += machine.ScratchBytes(4 * c.weights.Size)
+		if c.turned {
+			n += machine.ScratchBytes(4 * c.weightLen())
+		}
 	}
 	if n > 0 {
 		n += machine.LineBytes

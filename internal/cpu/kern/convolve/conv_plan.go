@@ -21,7 +21,8 @@ import (
 //	few output channels to each group            direct      the same, rows of pixels in vectors
 //	1×1 that slides by one                       pointwise   product with the input
 //	volumes                                      planes      convolutions of images
-//	transposed                                   phases      direct convolutions of stride one, interleaved
+//	transposed                                   turned      as a convolution, where the stride is one and weights are those of a run
+//	                                             phases      direct convolutions of stride one, interleaved
 //	                                             columns     product, then sums into the image
 //	anything else                                patches     product with patches
 //
@@ -59,6 +60,7 @@ type ConvPlan struct {
 	Reason    string
 
 	winograd Winograd // by planes: the form allowed for images
+	turned   bool     // a transposed convolution as a convolution, whose weights are turned around
 }
 
 // ConvPolicy restricts the choice of a plan.
@@ -83,7 +85,7 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 		return ConvPlan{}, err
 	}
 	if g.s.Transposed {
-		return g.planTransposed()
+		return g.planTransposed(o)
 	}
 	if g.isBlocked() {
 		return g.planBlocked(o)
@@ -100,7 +102,7 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 	if p, ok := g.planColumns(); ok {
 		return p, nil
 	}
-	direct := g.s.ConstW && g.prefersDirect()
+	direct := g.laysOut() && g.prefersDirect()
 	if direct && g.s.Groups == 1 && !g.s.Shuffle {
 		if p, ok := g.planWinograd(o); ok {
 			return p, nil
@@ -220,13 +222,13 @@ func (g *geometry) isPointwise() bool {
 // not for other windows than 3×3 of stride one, for too few channels to make up for the
 // transforms, or where much of the tiles lies beyond the border.
 func (g *geometry) planWinograd(o ConvPolicy) (ConvPlan, bool) {
-	if o.Memory || o.Winograd == WinogradOff || !g.slidesByOne() || min(g.icg, g.ocg) < 16 {
+	if o.Memory || !g.s.ConstW && g.blockFloats() > mostFloats || o.Winograd == WinogradOff || !g.slidesByOne() || min(g.icg, g.ocg) < 16 {
 		return ConvPlan{}, false
 	}
 	small, large := g.tiles(2), g.tiles(4)
 	covered := func(tiles, m int) bool { return float64(g.out[1]*g.out[2]) > 0.6*float64(tiles*m*m) }
 	fits := large >= 9 && covered(large, 4)
-	if fits && o.Winograd == Winograd4 && !lessWeightsPay(small, large) && !g.isLittle() {
+	if fits && o.Winograd == Winograd4 && !lessWeightsPay(small, large) && (!g.isLittle() || !g.s.ConstW) {
 		return ConvPlan{Algorithm: ConvWinograd4, Reason: fmt.Sprintf("3x3 by one over %d tiles of 4x4: 4 times fewer products, 4 times the weights", large)}, true
 	}
 	if large >= 4 && (covered(small, 2) || fits) {
@@ -261,8 +263,8 @@ func (g *geometry) slidesByOne() bool {
 // whyPatches says why the direct algorithm is not used.
 func (g *geometry) whyPatches() string {
 	switch {
-	case !g.s.ConstW:
-		return "weights are not constant"
+	case !g.laysOut():
+		return "weights are not constant, and few pixels use them or rows are long"
 	case !g.directFits():
 		return "the direct kernels do not support the window"
 	}

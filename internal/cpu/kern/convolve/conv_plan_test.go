@@ -35,7 +35,10 @@ func TestPlanConv(t *testing.T) {
 		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), ConvPolicy{Winograd: Winograd2}, false, ConvWinograd2},
 		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), ConvPolicy{Winograd: Winograd4, Memory: true}, false, ConvDirect},
 		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), ConvPolicy{}, false, ConvDirect},
-		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), fast, true, ConvPatches},
+		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), fast, true, ConvWinograd4},
+		{conv2(2, 16, 16, 1, 16, 16, 3, 1, 1), fast, true, ConvWinograd4},
+		{conv2(1, 64, 64, 1, 56, 56, 3, 2, 1), fast, true, ConvDirect},
+		{conv2(1, 64, 64, 1, 10, 10, 3, 1, 1), fast, true, ConvPatches}, // each weight is used a hundred times
 		{conv2(1, 256, 256, 1, 14, 14, 3, 1, 1), fast, false, ConvWinograd4},
 		{conv2(1, 128, 128, 1, 10, 10, 3, 1, 1), fast, false, ConvWinograd2},
 		{conv2(1, 128, 128, 1, 12, 12, 3, 1, 1), fast, false, ConvWinograd4},

@@ -55,11 +55,10 @@ func (c *Conv) Run(a ConvArgs, ws []byte, threads int) error {
 	if c.s.ConstW {
 		r.w = a.Packed.PackedView
 	} else {
-		r.w = gemm.PackedView{Data: s.Floats(c.weights.Size)}
-		c.weights.PackInOrder(r.w.Data, a.W)
+		r.packRun(&s)
 	}
 	r.ws = s.Rest
-	c.algo.run(r, threads)
+	r.rounds(threads)
 	return nil
 }
 

@@ -143,7 +143,7 @@ func checkConv(t *testing.T, s ConvSpec, algo ConvAlgorithm, a ConvArgs, want []
 	a.Packed = p
 	tol := 1e-6 * math.Sqrt(float64(c.icg*c.taps)+1) * 4
 	convs := []*Conv{c}
-	if free, err := NewConv(s, ConvPlan{Algorithm: algo}); algo != ConvWinograd2 && algo != ConvWinograd4 && algo != ConvPlanes {
+	if free, err := NewConv(s, ConvPlan{Algorithm: algo}); algo != ConvPlanes {
 		require.NoError(t, err)
 		convs = append(convs, free)
 	} else {

@@ -35,6 +35,9 @@ func TapBytes(s ConvSpec, p ConvPlan) int64 {
 	if p.Algorithm != ConvDepthwise {
 		return 0
 	}
+	if p.turned {
+		s = s.untransposed()
+	}
 	c, err := newGeometry(s)
 	if err != nil || !c.listsTaps() {
 		return 0 // [NewConv] refuses

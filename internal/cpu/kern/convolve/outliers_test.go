@@ -57,9 +57,16 @@ func checkOutliers(t *testing.T, name string, rng *rand.Rand, s ConvSpec, values
 	want, size := conv64(geo, a), magnitudes(geo, a)
 	for _, algo := range fitting(geo) {
 		c, packed := packedConv(t, s, ConvPlan{Algorithm: algo}, gemm.Dense(a.W))
-		for threads := 1; threads <= 3; threads += 2 {
+		for threads := 1; threads <= 3; threads++ {
 			run := a
 			run.Packed, run.Y = packed, append([]float32(nil), a.Residual...)
+			if threads == 2 && algo != ConvPlanes { // weights of the run
+				free := s
+				free.ConstW = false
+				var err error
+				c, err = NewConv(free, ConvPlan{Algorithm: algo})
+				require.NoError(t, err)
+			}
 			run.Residual = run.Y
 			ws := make([]byte, c.Workspace(threads))
 			for i := range ws {
@@ -134,6 +141,32 @@ func TestWeightsRefused(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRunWeights: weights of a run that no transform takes reach the results that they are weights of, and no others.
+func TestRunWeights(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for _, v := range []float64{math.NaN(), math.Inf(-1), 1e20} {
+			s := conv2(3, 20, 36, 1, 20, 18, 3, 1, 0)
+			g := geometryOf(t, s)
+			for _, algo := range fitting(g) {
+				if algo == ConvPlanes {
+					continue
+				}
+				rng := rand.New(rand.NewPCG(3, 8))
+				a := ConvArgs{X: kerntest.Noise(rng, s.Batch*s.InC*g.inN, 0), W: kerntest.Noise(rng, g.weightLen(), 0), Y: make([]float32, s.Batch*s.OutC*g.outN)}
+				const filter = 21
+				a.W[(filter*s.InC+5)*9+4] = float32(v)
+				c, err := NewConv(s, ConvPlan{Algorithm: algo})
+				require.NoError(t, err)
+				require.NoError(t, c.Run(a, poisoned(c.Workspace(2)), 2))
+				want, size := conv64(g, a), magnitudes(g, a)
+				for i, w := range want {
+					require.True(t, closeOrSame(float64(a.Y[i]), w, 1e-5*size[i]), "%s %g: result %d is %g, not %g", algo, v, i, a.Y[i], w)
+				}
+			}
+		}
+	})
 }
 
 func TestExceeds(t *testing.T) {

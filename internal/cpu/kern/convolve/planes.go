@@ -53,7 +53,7 @@ func (g *geometry) planPlanes(o ConvPolicy) (ConvPlan, bool) {
 	if err != nil || plan.Algorithm != ConvDirect && plan.Algorithm != ConvWinograd2 && plan.Algorithm != ConvWinograd4 {
 		return ConvPlan{}, false
 	}
-	return ConvPlan{ConvPlanes, fmt.Sprintf("%d planes as images: %s, %s", g.out[0], plan.Algorithm, plan.Reason), o.Winograd}, true
+	return ConvPlan{Algorithm: ConvPlanes, Reason: fmt.Sprintf("%d planes as images: %s, %s", g.out[0], plan.Algorithm, plan.Reason), winograd: o.Winograd}, true
 }
 
 // newPlanesConv prepares a convolution by planes; the policy is the one that the plan was made with.

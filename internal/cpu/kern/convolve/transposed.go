@@ -82,7 +82,7 @@ type phased struct {
 // phased works the phases out; ok is false where the convolution can not be computed by phases.
 func (g *geometry) phased() (p phased, ok bool) {
 	s := &g.s
-	if g.t.Level == machine.LevelGeneric || !s.ConstW || s.In[0] != 1 || s.Kernel[0] != 1 || s.Stride[0] != 1 || g.out[0] != 1 || s.PadBegin[0] != 0 ||
+	if g.t.Level == machine.LevelGeneric || s.In[0] != 1 || s.Kernel[0] != 1 || s.Stride[0] != 1 || g.out[0] != 1 || s.PadBegin[0] != 0 ||
 		min(s.Batch, g.icg, g.ocg, g.outN, g.inN) < 1 || s.Epilogue.Residual || s.Shuffle {
 		return p, false
 	}
@@ -169,29 +169,35 @@ func (d *transposedConv) packPair(dst, w []float32, i int) {
 	lanes := min(2, d.outBlocks-2*pair) * d.b
 	have := min(lanes, d.ocg-2*pair*d.b)
 	clear(dst[:d.pairLen()])
-	column := make([]float32, d.taps*lanes)
+	kept := phaseColumns.Get()
+	defer phaseColumns.Put(kept)
+	clear(kept[:])
+	column := kept[:]
 	for ic := range d.icg {
 		from := ((group*d.icg+ic)*d.ocg + 2*pair*d.b) * d.taps
-		for j := 0; j < have; j += d.t.Tw {
-			d.t.Transpose(&column[j], &w[from+j*d.taps], d.taps, 4*lanes, 4*d.taps, min(d.t.Tw, have-j))
+		for first := 0; first < d.taps; first += len(column) / lanes {
+			n := min(d.taps-first, len(column)/lanes)
+			for j := 0; j < have; j += d.t.Tw {
+				d.t.Transpose(&column[j], &w[from+j*d.taps+first], n, 4*lanes, 4*d.taps, min(d.t.Tw, have-j))
+			}
+			d.packColumn(dst, column[:n*lanes], ic, first, lanes)
 		}
-		d.packColumn(dst, column, ic, lanes)
 	}
 }
 
-// packColumn puts the weights of an input channel, taps by output channels, in their places.
-func (d *transposedConv) packColumn(dst, column []float32, ic, lanes int) {
+// phaseColumns are taps of an input channel on their way.
+var phaseColumns machine.FreeList[[8 * 2 * maxBlock]float32]
+
+// packColumn puts the weights of an input channel, taps from one on by output channels, in their places.
+func (d *transposedConv) packColumn(dst, column []float32, ic, first, lanes int) {
 	s := &d.s
-	for y := range s.Kernel[1] {
-		ty := y % s.Stride[1]
-		rows := machine.CeilDiv(s.Kernel[1]-ty, s.Stride[1])
-		for x := range s.Kernel[2] {
-			tx := x % s.Stride[2]
-			columns := machine.CeilDiv(s.Kernel[2]-tx, s.Stride[2])
-			tap := (rows-1-y/s.Stride[1])*columns + columns - 1 - x/s.Stride[2]
-			at := (ic/d.width*rows*columns+tap)*d.width + ic%d.width
-			copy(dst[d.phaseAt(ty, tx, lanes)+at*lanes:][:lanes], column[(y*s.Kernel[2]+x)*lanes:])
-		}
+	for i := range len(column) / lanes {
+		y, x := (first+i)/s.Kernel[2], (first+i)%s.Kernel[2]
+		ty, tx := y%s.Stride[1], x%s.Stride[2]
+		rows, columns := machine.CeilDiv(s.Kernel[1]-ty, s.Stride[1]), machine.CeilDiv(s.Kernel[2]-tx, s.Stride[2])
+		tap := (rows-1-y/s.Stride[1])*columns + columns - 1 - x/s.Stride[2]
+		at := (ic/d.width*rows*columns+tap)*d.width + ic%d.width
+		copy(dst[d.phaseAt(ty, tx, lanes)+at*lanes:][:lanes], column[i*lanes:])
 	}
 }
 
@@ -370,9 +376,12 @@ func (d *transposedConv) phase(r *convRun, k *transposedTask, a simd.DirectArgs,
 }
 
 // planTransposed plans a transposed convolution.
-func (g *geometry) planTransposed() (ConvPlan, error) {
+func (g *geometry) planTransposed(o ConvPolicy) (ConvPlan, error) {
+	if p, ok := g.planTurned(o); ok {
+		return p, nil
+	}
 	_, fits := g.phased()
-	if fits && (g.isBlocked() || g.phasesCost() <= g.columnsCost()) {
+	if fits && g.laysOut() && (g.isBlocked() || g.phasesCost() <= g.columnsCost()) {
 		n := min(g.s.Stride[1], g.out[1]) * min(g.s.Stride[2], g.out[2])
 		return ConvPlan{Algorithm: ConvPhases, Reason: fmt.Sprintf("%d convolutions of stride one, interleaved: %d output channels fill blocks of %d", n, g.ocg, g.t.Block())}, nil
 	}

@@ -84,6 +84,7 @@ func TestTransposed(t *testing.T) {
 				fill(rng, a.X, a.W)
 				want, sums := transposed64(g, a)
 				checkColumns(t, fmt.Sprintf("%s, columns of case %d", name, i), s, a, want, sums)
+				checkTurned(t, fmt.Sprintf("%s, case %d", name, i), s, a, want, sums)
 				for _, ends := range append(blockedEnds, [2]bool{}) {
 					if s.InBlocked, s.OutBlocked = ends[0], ends[1]; s.Groups > 1 && s.InC/s.Groups%Block() != 0 {
 						continue
@@ -105,6 +106,40 @@ func withinSums(t *testing.T, name string, terms int, y []float32, want, sums []
 		if bound := float64(terms+3) / (1 << 24) * sums[i]; !(math.Abs(float64(v)-want[i]) <= bound+1e-30) {
 			require.Fail(t, "beyond the bound", "%s: element %d is %v, not %v", name, i, v, want[i])
 		}
+	}
+}
+
+// checkTurned compares convolutions of weights that are turned around, by each algorithm, with the definition.
+func checkTurned(t *testing.T, name string, s ConvSpec, a ConvArgs, want, sums []float64) {
+	t.Helper()
+	if s.ConstW = false; s.Stride != [3]int{1, 1, 1} {
+		return
+	}
+	g := geometryOf(t, s.untransposed())
+	for _, algo := range fitting(g) {
+		if algo > ConvWinograd4 {
+			continue
+		}
+		c, err := NewConv(s, ConvPlan{Algorithm: algo, turned: true})
+		require.NoError(t, err)
+		require.Equal(t, s.Out, c.Out())
+		y, check := kerntest.Guarded(len(want))
+		a.Y = y
+		require.NoError(t, c.Run(a, poisoned(c.Workspace(2)), 2))
+		check(t)
+		if algo < ConvWinograd2 {
+			withinSums(t, fmt.Sprintf("%s, %s", name, algo), g.icg*g.taps, y, want, sums)
+		}
+		plain := a
+		plain.Y, plain.W = make([]float32, len(y)), make([]float32, len(a.W))
+		for i := range plain.W {
+			tap, ic, m := i%g.taps, i/g.taps%g.icg, i/g.taps/g.icg
+			plain.W[i] = a.W[((m/g.ocg*g.icg+ic)*g.ocg+m%g.ocg)*g.taps+g.taps-1-tap]
+		}
+		c, err = NewConv(g.s, ConvPlan{Algorithm: algo})
+		require.NoError(t, err)
+		require.NoError(t, c.Run(plain, poisoned(c.Workspace(1)), 1))
+		require.Equal(t, plain.Y, y, "%s, %s", name, algo)
 	}
 }
 
@@ -164,6 +199,15 @@ func checkPhases(t *testing.T, name string, s ConvSpec, a ConvArgs, want, sums [
 		}
 		require.True(t, slices.Equal(first, y), "%s on %d threads", name, threads+1)
 	}
+	if s.InBlocked || s.OutBlocked {
+		return
+	}
+	s.ConstW = false
+	c, err := NewConv(s, ConvPlan{Algorithm: ConvPhases})
+	require.NoError(t, err)
+	a.Y = make([]float32, len(first))
+	require.NoError(t, c.Run(a, poisoned(c.Workspace(2)), 2))
+	require.True(t, slices.Equal(first, a.Y), "%s, weights of the run", name)
 }
 
 // poisoned is a workspace of NaNs.
@@ -245,6 +289,22 @@ func TestPlanTransposed(t *testing.T) {
 	} {
 		c.s.ConstW = true
 		p, err := PlanConv(c.s, ConvPolicy{})
+		require.NoError(t, err)
+		assert.Equal(t, c.want, p.Algorithm, "%s: %s", name, p.Reason)
+	}
+	for name, c := range map[string]struct { // weights of a run
+		s    ConvSpec
+		want ConvAlgorithm
+	}{
+		"3x3 by one":   {transposed2(4, 16, 32, 1, 64, 64, 3, 1, 1, 0), ConvWinograd4},
+		"1x1 by one":   {transposed2(4, 2, 16, 1, 64, 64, 1, 1, 0, 0), ConvPointwise},
+		"depthwise":    {transposed2(2, 16, 16, 16, 30, 30, 3, 1, 1, 0), ConvDepthwise},
+		"by two":       {transposed2(2, 64, 32, 1, 16, 16, 3, 2, 1, 1), ConvPhases},
+		"few channels": {transposed2(4, 64, 3, 1, 32, 32, 5, 1, 2, 0), ConvColumns},
+		"few uses":     {transposed2(1, 64, 64, 1, 8, 8, 4, 2, 1, 0), ConvPhases},
+		"fewer uses":   {transposed2(1, 64, 64, 1, 4, 4, 4, 2, 1, 0), ConvColumns},
+	} {
+		p, err := PlanConv(c.s, ConvPolicy{Winograd: Winograd4})
 		require.NoError(t, err)
 		assert.Equal(t, c.want, p.Algorithm, "%s: %s", name, p.Reason)
 	}

@@ -133,16 +133,19 @@ type winoScratch struct {
 	tmp  [3 * 6 * maxBlock / 2]float64
 }
 
+var winoScratches machine.FreeList[winoScratch]
+
 // pack transforms the filters of a pair of blocks for some input channels.
 func (p *winograd) pack(dst, weights []float32, i int) {
 	pair, first := i%p.pairs(), i/p.pairs()*winoPieceChannels
 	blocks := min(2, p.outBlocks-2*pair)
-	var s winoScratch
+	s := winoScratches.Get()
+	defer winoScratches.Put(s)
 	for ic := first; ic < min(first+winoPieceChannels, p.icg); ic++ {
 		for block := range blocks {
 			oc := (2*pair + block) * p.b
-			p.gatherTaps(&s, weights[(oc*p.icg+ic)*9:], min(p.b, p.ocg-oc))
-			p.transform(&s, dst[p.weightAt(0, pair, false)+(ic*blocks+block)*p.b:], p.pairs()*p.pairLen())
+			p.gatherTaps(s, weights[(oc*p.icg+ic)*9:], min(p.b, p.ocg-oc))
+			p.transform(s, dst[p.weightAt(0, pair, false)+(ic*blocks+block)*p.b:], p.pairs()*p.pairLen())
 		}
 	}
 }
@@ -269,6 +272,7 @@ func (p *winograd) run(r *convRun, threads int) {
 	w.sums, w.marks = s.Floats(sums), s.Bytes(marks)
 	clear(w.marks)
 	w.hard = false
+	p.markAll(r)
 	before := p.s.Epilogue.Residual // it may lie in the result
 	if before {
 		w.phase = winoSum

@@ -29,7 +29,7 @@ import (
 // magnitudes of each segment, or where a residual may lie in the result, whose marked tiles must
 // be left alone, a pass before it; only a segment whose sum exceeds T is looked at again. The weights
 // of the direct sum are recovered from the transformed ones, to within 2⁻²⁰ of the largest of
-// their filter; smaller ones count as zero.
+// their filter; smaller ones count as zero. Weights that a run is given are at hand.
 //
 // Cost: one addition for each input of a channel, against 4·OutC (F(2,3)) or 2.25·OutC
 // (F(4,3)) multiplications and the transforms.
@@ -213,7 +213,11 @@ func (p *winograd) directPair(r *convRun, image, pair, worker int) {
 	nw, ni, no := p.directSizes()
 	d := directTiles{winograd: p, image: image, pair: pair, blocks: min(2, p.outBlocks-2*pair)}
 	d.weights, d.in, d.out = s.Floats(nw), s.Floats(ni), s.Floats(no)
-	d.recoverWeights(&r.w)
+	if p.s.ConstW {
+		d.recoverWeights(&r.w)
+	} else {
+		d.weightsOf(r.args.W)
+	}
 	d.setArgs(r)
 	for tile, mark := range w.marks[image*p.tiles:][:p.tiles] {
 		if mark != 0 {
