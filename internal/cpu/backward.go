@@ -10,9 +10,11 @@ import (
 
 // Kernels of package backward, which only programs that train link.
 
-// LinkTraining adds the kernels of the backward pass of training steps to the table, for float32 and half types ([ndarray.DType.InFloat32]). It is called
+// LinkTraining adds the kernels of the backward pass of training steps to the table, for float32 and half types ([ndarray.DType.InFloat32]), and lets
+// convolutions take weights that change by the algorithms of constant ones. It is called
 // while a program starts.
 func LinkTraining() {
+	convolve.LinkGivenWeights()
 	for op, prepare := range map[string]func(p *prep) (ops.Kernel, error){"ConvWeights": prepareConvWeights, "MaxPoolGradient": prepareMaxPoolGradient, "Accumulate": prepareGemm} {
 		key := ops.Key{Domain: ops.Private, Name: op}
 		table[key], widens[key] = entry{domain: ops.Private, op: op, prepare: prepare}, true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/cpu"
 	_ "github.com/berth-onnx/berth/internal/ops/backward"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -26,7 +27,14 @@ func backwardCase(op string, x arg, filters int, kernel, strides, dilations, pad
 // in the padding, in place and not.
 func TestBackward(t *testing.T) {
 	one, none := []int{1, 1}, []int{0, 0, 0, 0}
+	equal := f32s(2, 3, 12, 79) // windows with several maxima
+	equal.fill = func(r *rand.Rand, x *ndarray.Array) {
+		for i := range x.Len() {
+			x.SetFloat(i, float64(r.Intn(3)))
+		}
+	}
 	runCases(t, []opCase{
+		backwardCase("MaxPoolGradient", equal, 3, []int{2, 2}, []int{2, 2}, one, none),
 		backwardCase("ConvWeights", f32s(2, 3, 9, 11), 5, []int{3, 3}, one, one, []int{1, 1, 1, 1}),
 		backwardCase("ConvWeights", f32s(2, 40, 9, 11), 20, []int{3, 3}, one, one, []int{1, 1, 1, 1}),
 		backwardCase("ConvWeights", f32s(1, 20, 70, 90), 3, []int{3, 3}, one, one, []int{1, 0, 2, 1}),

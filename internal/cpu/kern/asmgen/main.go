@@ -48,6 +48,7 @@ var files = []struct {
 	{"simd", "taps", emitTaps},
 	{"simd", "depthrows", emitDepthRows},
 	{"simd", "grouprows", emitGroupRows},
+	{"simd", "fourths", emitFourths},
 	{"simd", "winograd", emitWinograd},
 	{"simd", "chain", emitChain},
 }

@@ -201,7 +201,7 @@ type Conv struct {
 // NewConv prepares a convolution at the active level, computed as planned.
 func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 	if p.turned {
-		s = s.untransposed()
+		given.untranspose(&s)
 	}
 	g, err := newGeometry(s)
 	if err != nil {
@@ -233,12 +233,14 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 		}
 		c.algo = newDirectConv(g)
 	case ConvWinograd2, ConvWinograd4:
-		part := *g
 		if !s.ConstW {
-			c.each = g.round()
-			part.s.Batch = c.each
+			if given == nil {
+				return nil, &machine.SpecError{Kernel: "Conv", Field: "ConstW", Why: "Winograd takes packed weights only"}
+			}
+			g = given.round(g)
+			c.each = g.s.Batch
 		}
-		c.algo = newWinograd(&part, 2+2*int(p.Algorithm-ConvWinograd2))
+		c.algo = newWinograd(g, 2+2*int(p.Algorithm-ConvWinograd2))
 	case ConvPhases:
 		p, ok := g.phased()
 		if !ok || !s.Transposed {

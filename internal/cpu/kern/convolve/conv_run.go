@@ -55,10 +55,19 @@ func (c *Conv) Run(a ConvArgs, ws []byte, threads int) error {
 	if c.s.ConstW {
 		r.w = a.Packed.PackedView
 	} else {
-		r.packRun(&s)
+		if given == nil {
+			r.w = gemm.PackedView{Data: s.Floats(c.weights.Size)}
+			c.weights.PackInOrder(r.w.Data, a.W)
+		} else {
+			given.pack(r, &s)
+		}
 	}
 	r.ws = s.Rest
-	r.rounds(threads)
+	if c.turned || c.each < c.s.Batch {
+		given.rounds(r, threads)
+	} else {
+		c.algo.run(r, threads)
+	}
 	return nil
 }
 

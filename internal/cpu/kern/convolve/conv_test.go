@@ -600,3 +600,5 @@ func BenchmarkConvDepthwise(b *testing.B) {
 		}
 	}
 }
+
+func init() { LinkGivenWeights() }

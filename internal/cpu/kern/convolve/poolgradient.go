@@ -1,17 +1,22 @@
 package convolve
 
-import "math"
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
 
 // PoolGradient sends the derivative of a maximum to where it was, plane by plane.
 type PoolGradient struct {
 	s        PoolSpec
+	t        *simd.Table
 	out      [2]int
 	disjoint bool // windows do not overlap: each is read before it is written, so that the result may lie over the operand
 }
 
 // NewPoolGradient prepares it for the window of a pooling and the sizes of its result.
 func NewPoolGradient(s PoolSpec, out [2]int) *PoolGradient {
-	return &PoolGradient{s, out, s.Kernel == s.Stride && s.Dilation == [2]int{1, 1} && s.PadBegin == [2]int{} && s.PadEnd == [2]int{}}
+	return &PoolGradient{s, simd.Active(), out, s.Kernel == s.Stride && s.Dilation == [2]int{1, 1} && s.PadBegin == [2]int{} && s.PadEnd == [2]int{}}
 }
 
 // Plane computes y of one plane.
@@ -32,7 +37,7 @@ func (k *PoolGradient) Plane(x, d, y []float32) {
 		at, by := row*height*wide, d[row*k.out[1]:][:k.out[1]]
 		covered := width * len(by)
 		if width == 2 && height == 2 {
-			fourths(y[at:][:covered], y[at+wide:][:covered], x[at:][:covered], x[at+wide:][:covered], by)
+			k.fourths(y[at:][:covered], y[at+wide:][:covered], x[at:][:covered], x[at+wide:][:covered], by)
 		} else {
 			for col, v := range by {
 				best := k.best(x, row, col)
@@ -63,7 +68,13 @@ func (k *PoolGradient) best(x []float32, row, col int) int {
 	return best
 }
 
-// fourths is a line of windows of 2×2 without branches, which would be mispredicted: y0, x0 are the upper halves, y1, x1 the lower ones.
+// fourths is a line of windows of 2×2: y0, x0 are the upper halves, y1, x1 the lower ones.
+func (k *PoolGradient) fourths(y0, y1, x0, x1, d []float32) {
+	n := k.t.Fourths(y0, y1, x0, x1, d)
+	fourths(y0[2*n:], y1[2*n:], x0[2*n:], x1[2*n:], d[n:])
+}
+
+// fourths does so without branches, which would be mispredicted.
 func fourths(y0, y1, x0, x1, d []float32) {
 	for i, v := range d {
 		a, b, e, f := x0[2*i], x0[2*i+1], x1[2*i], x1[2*i+1]

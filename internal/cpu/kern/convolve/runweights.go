@@ -15,6 +15,27 @@ import (
 //
 //	Y[m, o] = Σ_c,k X[c, o + k·d − pad] · W[c, m, K−1−k]        pad of the convolution: (K−1)·d less that of the transposed one
 
+// given are the functions for such weights, nil in programs that do not train: few other models have convolutions of computed weights, which
+// take products with patches and columns there.
+var given *givenWeights
+
+type givenWeights struct {
+	plan        func(g *geometry, o ConvPolicy) (ConvPlan, bool)
+	untranspose func(s *ConvSpec)
+	pack        func(r *convRun, s *machine.Scratch)
+	rounds      func(r *convRun, threads int)
+	round       func(g *geometry) *geometry
+	mark        func(p *winograd, r *convRun)
+	weights     func(p *winograd, pair int, dst, w []float32)
+}
+
+// LinkGivenWeights lets convolutions that are planned from now on take weights of a run by the algorithms of constant ones. It is called while a
+// program starts.
+func LinkGivenWeights() {
+	given = &givenWeights{plan: (*geometry).planTurned, untranspose: (*ConvSpec).untranspose, pack: (*convRun).packRun, rounds: (*convRun).rounds,
+		round: (*geometry).round, mark: (*winograd).markAll, weights: (*winograd).weightsOf}
+}
+
 // fewUses is how many pixels a weight must be multiplied with for laying it out to be little; longRow is up to how many pixels a row
 // of the result, of which a task of the direct kernels has one at least, stays near.
 const (
@@ -24,17 +45,19 @@ const (
 
 // laysOut reports that weights are laid out once, or often enough used in a run.
 func (g *geometry) laysOut() bool {
-	return g.s.ConstW || !g.isBlocked() && g.s.Batch*g.outN >= fewUses && g.out[2] <= longRow
+	return g.s.ConstW || given != nil && !g.isBlocked() && g.s.Batch*g.outN >= fewUses && g.out[2] <= longRow
 }
 
 // planTurned plans a transposed convolution of stride one as a convolution, unless it is better computed by columns: few output channels
 // fill neither blocks nor the rows of a product with patches, where their taps are many rows of one with the image.
 func (g *geometry) planTurned(o ConvPolicy) (ConvPlan, bool) {
 	s := &g.s
-	if !s.Transposed || s.ConstW || s.Stride != [3]int{1, 1, 1} || g.isBlocked() || s.Shuffle {
+	if s.ConstW || s.Stride != [3]int{1, 1, 1} || g.isBlocked() || s.Shuffle {
 		return ConvPlan{}, false
 	}
-	turned, err := newGeometry(s.untransposed())
+	spec := *s
+	spec.untranspose()
+	turned, err := newGeometry(spec)
 	if err != nil {
 		return ConvPlan{}, false
 	}
@@ -54,16 +77,15 @@ func (g *geometry) planTurned(o ConvPolicy) (ConvPlan, bool) {
 	return p, true
 }
 
-// untransposed is the convolution that a transposed one of stride one is.
-func (s ConvSpec) untransposed() ConvSpec {
+// untranspose makes a transposed convolution of stride one the convolution that it is.
+func (s *ConvSpec) untranspose() {
 	out := s.Out
 	s.Transposed, s.Out = false, [3]int{}
 	for d := range 3 {
-		reach := (s.Kernel[d] - 1) * s.Dilation[d]
+		reach := (s.Kernel[d] - 1) * max(1, s.Dilation[d])
 		s.PadBegin[d] = reach - s.PadBegin[d]
 		s.PadEnd[d] = out[d] + reach - s.In[d] - s.PadBegin[d]
 	}
-	return s
 }
 
 // turn writes weights [C, M, taps] of each group as [M, C, taps], the last tap first.
@@ -95,13 +117,15 @@ func (g *geometry) blockFloats() int {
 	return machine.RoundUp(g.s.InC, b)*g.inN + machine.RoundUp(g.s.OutC, b)*g.outN
 }
 
-// round is how many images are computed at a time, a divisor of their number.
-func (g *geometry) round() int {
+// round is the convolution of the images that are computed at a time, whose number is a divisor of that of all.
+func (g *geometry) round() *geometry {
 	n := max(1, min(g.s.Batch, roundFloats/max(1, g.blockFloats())))
 	for g.s.Batch%n != 0 {
 		n--
 	}
-	return n
+	part := *g
+	part.s.Batch = n
+	return &part
 }
 
 // packRun lays out the weights of a run.
@@ -115,6 +139,12 @@ func (r *convRun) packRun(s *machine.Scratch) {
 	r.w.Data, r.w.Unit = s.Floats(c.weights.Size), false
 	if c.icg%c.t.Block() != 0 { // channels that fill a block have weights of zero
 		clear(r.w.Data)
+	}
+	if p, ok := c.algo.(*winograd); ok {
+		for i := range c.weights.Pieces {
+			p.packBy(&r.wino.filter, r.w.Data, r.args.W, i)
+		}
+		return
 	}
 	c.weights.PackInOrder(r.w.Data, r.args.W)
 }
@@ -164,7 +194,7 @@ func (c *Conv) window(x, w []float32, o int) (sum float32) {
 
 // markAll marks all tiles if a weight of the run is one that [Conv.PackW] refuses: they are computed directly.
 func (p *winograd) markAll(r *convRun) {
-	if p.s.ConstW || !exceeds(p.t, r.args.W[:p.weightLen()], weightCeiling) {
+	if !exceeds(p.t, r.args.W[:p.weightLen()], weightCeiling) {
 		return
 	}
 	for i := range r.wino.marks {
@@ -173,15 +203,15 @@ func (p *winograd) markAll(r *convRun) {
 	r.wino.hard = true
 }
 
-// weightsOf lays out the weights of the pair as they are given to a run, as recoverWeights does.
-func (d *directTiles) weightsOf(w []float32) {
-	width := d.blocks * d.b
-	clear(d.weights)
-	for j := range min(width, d.ocg-2*d.pair*d.b) {
-		from := w[(2*d.pair*d.b+j)*d.icg*9:]
-		for ic := range d.icg {
+// weightsOf lays out the weights of a pair as they are given to a run, as recoverWeights does.
+func (p *winograd) weightsOf(pair int, dst, w []float32) {
+	width := min(2, p.outBlocks-2*pair) * p.b
+	clear(dst)
+	for j := range min(width, p.ocg-2*pair*p.b) {
+		from := w[(2*pair*p.b+j)*p.icg*9:]
+		for ic := range p.icg {
 			for tap, v := range from[ic*9:][:9] {
-				d.weights[((ic/d.b*9+tap)*d.b+ic%d.b)*width+j] = v
+				dst[((ic/p.b*9+tap)*p.b+ic%p.b)*width+j] = v
 			}
 		}
 	}

@@ -169,35 +169,25 @@ func (d *transposedConv) packPair(dst, w []float32, i int) {
 	lanes := min(2, d.outBlocks-2*pair) * d.b
 	have := min(lanes, d.ocg-2*pair*d.b)
 	clear(dst[:d.pairLen()])
-	kept := phaseColumns.Get()
-	defer phaseColumns.Put(kept)
-	clear(kept[:])
-	column := kept[:]
 	for ic := range d.icg {
 		from := ((group*d.icg+ic)*d.ocg + 2*pair*d.b) * d.taps
-		for first := 0; first < d.taps; first += len(column) / lanes {
-			n := min(d.taps-first, len(column)/lanes)
-			for j := 0; j < have; j += d.t.Tw {
-				d.t.Transpose(&column[j], &w[from+j*d.taps+first], n, 4*lanes, 4*d.taps, min(d.t.Tw, have-j))
-			}
-			d.packColumn(dst, column[:n*lanes], ic, first, lanes)
-		}
+		d.packColumn(dst, w[from:][:have*d.taps], ic, lanes)
 	}
 }
 
-// phaseColumns are taps of an input channel on their way.
-var phaseColumns machine.FreeList[[8 * 2 * maxBlock]float32]
-
-// packColumn puts the weights of an input channel, taps from one on by output channels, in their places.
-func (d *transposedConv) packColumn(dst, column []float32, ic, first, lanes int) {
+// packColumn puts the weights of an input channel, output channels by taps, in their places.
+func (d *transposedConv) packColumn(dst, column []float32, ic, lanes int) {
 	s := &d.s
-	for i := range len(column) / lanes {
-		y, x := (first+i)/s.Kernel[2], (first+i)%s.Kernel[2]
+	for i := range d.taps {
+		y, x := i/s.Kernel[2], i%s.Kernel[2]
 		ty, tx := y%s.Stride[1], x%s.Stride[2]
 		rows, columns := machine.CeilDiv(s.Kernel[1]-ty, s.Stride[1]), machine.CeilDiv(s.Kernel[2]-tx, s.Stride[2])
 		tap := (rows-1-y/s.Stride[1])*columns + columns - 1 - x/s.Stride[2]
 		at := (ic/d.width*rows*columns+tap)*d.width + ic%d.width
-		copy(dst[d.phaseAt(ty, tx, lanes)+at*lanes:][:lanes], column[i*lanes:])
+		to := dst[d.phaseAt(ty, tx, lanes)+at*lanes:][:lanes]
+		for j := i; j < len(column); j += d.taps {
+			to[j/d.taps] = column[j]
+		}
 	}
 }
 
@@ -377,8 +367,10 @@ func (d *transposedConv) phase(r *convRun, k *transposedTask, a simd.DirectArgs,
 
 // planTransposed plans a transposed convolution.
 func (g *geometry) planTransposed(o ConvPolicy) (ConvPlan, error) {
-	if p, ok := g.planTurned(o); ok {
-		return p, nil
+	if given != nil {
+		if p, ok := given.plan(g, o); ok {
+			return p, nil
+		}
 	}
 	_, fits := g.phased()
 	if fits && g.laysOut() && (g.isBlocked() || g.phasesCost() <= g.columnsCost()) {

@@ -115,7 +115,9 @@ func checkTurned(t *testing.T, name string, s ConvSpec, a ConvArgs, want, sums [
 	if s.ConstW = false; s.Stride != [3]int{1, 1, 1} {
 		return
 	}
-	g := geometryOf(t, s.untransposed())
+	plain := s
+	plain.untranspose()
+	g := geometryOf(t, plain)
 	for _, algo := range fitting(g) {
 		if algo > ConvWinograd4 {
 			continue
@@ -130,16 +132,16 @@ func checkTurned(t *testing.T, name string, s ConvSpec, a ConvArgs, want, sums [
 		if algo < ConvWinograd2 {
 			withinSums(t, fmt.Sprintf("%s, %s", name, algo), g.icg*g.taps, y, want, sums)
 		}
-		plain := a
-		plain.Y, plain.W = make([]float32, len(y)), make([]float32, len(a.W))
-		for i := range plain.W {
+		same := a
+		same.Y, same.W = make([]float32, len(y)), make([]float32, len(a.W))
+		for i := range same.W {
 			tap, ic, m := i%g.taps, i/g.taps%g.icg, i/g.taps/g.icg
-			plain.W[i] = a.W[((m/g.ocg*g.icg+ic)*g.ocg+m%g.ocg)*g.taps+g.taps-1-tap]
+			same.W[i] = a.W[((m/g.ocg*g.icg+ic)*g.ocg+m%g.ocg)*g.taps+g.taps-1-tap]
 		}
 		c, err = NewConv(g.s, ConvPlan{Algorithm: algo})
 		require.NoError(t, err)
-		require.NoError(t, c.Run(plain, poisoned(c.Workspace(1)), 1))
-		require.Equal(t, plain.Y, y, "%s, %s", name, algo)
+		require.NoError(t, c.Run(same, poisoned(c.Workspace(1)), 1))
+		require.Equal(t, same.Y, y, "%s, %s", name, algo)
 	}
 }
 

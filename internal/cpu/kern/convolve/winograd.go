@@ -133,14 +133,13 @@ type winoScratch struct {
 	tmp  [3 * 6 * maxBlock / 2]float64
 }
 
-var winoScratches machine.FreeList[winoScratch]
-
 // pack transforms the filters of a pair of blocks for some input channels.
-func (p *winograd) pack(dst, weights []float32, i int) {
+func (p *winograd) pack(dst, weights []float32, i int) { p.packBy(new(winoScratch), dst, weights, i) }
+
+// packBy does so with memory for filters on their way.
+func (p *winograd) packBy(s *winoScratch, dst, weights []float32, i int) {
 	pair, first := i%p.pairs(), i/p.pairs()*winoPieceChannels
 	blocks := min(2, p.outBlocks-2*pair)
-	s := winoScratches.Get()
-	defer winoScratches.Put(s)
 	for ic := first; ic < min(first+winoPieceChannels, p.icg); ic++ {
 		for block := range blocks {
 			oc := (2*pair + block) * p.b
@@ -202,6 +201,8 @@ type winoRun struct {
 	x, y    []float32 // image and result, blocked
 	res     []float32 // nil, or the residual, blocked; it may be y
 	workers []byte    // workspace of the workers
+
+	filter winoScratch // of weights that the run is given
 
 	sums  []float32 // of magnitudes, by segment
 	marks []byte    // 1 for each tile that is computed directly
@@ -272,7 +273,9 @@ func (p *winograd) run(r *convRun, threads int) {
 	w.sums, w.marks = s.Floats(sums), s.Bytes(marks)
 	clear(w.marks)
 	w.hard = false
-	p.markAll(r)
+	if !p.s.ConstW {
+		given.mark(p, r)
+	}
 	before := p.s.Epilogue.Residual // it may lie in the result
 	if before {
 		w.phase = winoSum

@@ -216,7 +216,7 @@ func (p *winograd) directPair(r *convRun, image, pair, worker int) {
 	if p.s.ConstW {
 		d.recoverWeights(&r.w)
 	} else {
-		d.weightsOf(r.args.W)
+		given.weights(p, pair, d.weights, r.args.W)
 	}
 	d.setArgs(r)
 	for tile, mark := range w.marks[image*p.tiles:][:p.tiles] {

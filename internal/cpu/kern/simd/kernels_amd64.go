@@ -151,3 +151,18 @@ func (t *Table) Chain(steps []ChainStep, elems int) {
 		chainAVX2(p, 4*elems)
 	}
 }
+
+// Fourths sends derivatives to the first maxima of windows of 2×2, whose lines are x0 and x1; it returns how many, a multiple of half the lanes.
+// Windows are read before they are written.
+func (t *Table) Fourths(y0, y1, x0, x1, d []float32) (n int) {
+	if t.Level == machine.LevelGeneric || len(d) < t.lanes/2 {
+		return 0
+	}
+	n = len(d) - len(d)%(t.lanes/2)
+	f := fourthsAVX2
+	if t.Level == machine.LevelAVX512 {
+		f = fourthsAVX512
+	}
+	f(&y0[0], &y1[0], &x0[0], &x1[0], &d[0], n)
+	return n
+}
