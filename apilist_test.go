@@ -92,6 +92,8 @@ var apiFuncs = map[string]any{
 	"inplace.Fold":                inplace.Fold,
 	"inplace.Lay":                 inplace.Lay,
 	"inplace.LayParallel":         inplace.LayParallel,
+	"inplace.StateOf":             inplace.StateOf,
+	"inplace.Tried":               inplace.Tried,
 	"inplace.Round":               inplace.Round,
 	"inplace.State":               inplace.State,
 	"liveness.Build":              liveness.Build,

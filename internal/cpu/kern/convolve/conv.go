@@ -201,7 +201,7 @@ type Conv struct {
 // NewConv prepares a convolution at the active level, computed as planned.
 func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 	if p.turned {
-		given.untranspose(&s)
+		s = given.untranspose(s)
 	}
 	g, err := newGeometry(s)
 	if err != nil {

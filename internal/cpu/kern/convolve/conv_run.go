@@ -59,7 +59,7 @@ func (c *Conv) Run(a ConvArgs, ws []byte, threads int) error {
 			r.w = gemm.PackedView{Data: s.Floats(c.weights.Size)}
 			c.weights.PackInOrder(r.w.Data, a.W)
 		} else {
-			given.pack(r, &s)
+			s = given.pack(r, s)
 		}
 	}
 	r.ws = s.Rest

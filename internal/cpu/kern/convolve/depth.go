@@ -36,7 +36,7 @@ func TapBytes(s ConvSpec, p ConvPlan) int64 {
 		return 0
 	}
 	if p.turned {
-		given.untranspose(&s)
+		s = given.untranspose(s)
 	}
 	c, err := newGeometry(s)
 	if err != nil || !c.listsTaps() {

@@ -21,8 +21,8 @@ var given *givenWeights
 
 type givenWeights struct {
 	plan        func(g *geometry, o ConvPolicy) (ConvPlan, bool)
-	untranspose func(s *ConvSpec)
-	pack        func(r *convRun, s *machine.Scratch)
+	untranspose func(s ConvSpec) ConvSpec
+	pack        func(r *convRun, s machine.Scratch) (rest machine.Scratch)
 	rounds      func(r *convRun, threads int)
 	round       func(g *geometry) *geometry
 	mark        func(p *winograd, r *convRun)
@@ -32,7 +32,7 @@ type givenWeights struct {
 // LinkGivenWeights lets convolutions that are planned from now on take weights of a run by the algorithms of constant ones. It is called while a
 // program starts.
 func LinkGivenWeights() {
-	given = &givenWeights{plan: (*geometry).planTurned, untranspose: (*ConvSpec).untranspose, pack: (*convRun).packRun, rounds: (*convRun).rounds,
+	given = &givenWeights{plan: (*geometry).planTurned, untranspose: ConvSpec.untranspose, pack: (*convRun).packRun, rounds: (*convRun).rounds,
 		round: (*geometry).round, mark: (*winograd).markAll, weights: (*winograd).weightsOf}
 }
 
@@ -55,9 +55,7 @@ func (g *geometry) planTurned(o ConvPolicy) (ConvPlan, bool) {
 	if s.ConstW || s.Stride != [3]int{1, 1, 1} || g.isBlocked() || s.Shuffle {
 		return ConvPlan{}, false
 	}
-	spec := *s
-	spec.untranspose()
-	turned, err := newGeometry(spec)
+	turned, err := newGeometry(s.untranspose())
 	if err != nil {
 		return ConvPlan{}, false
 	}
@@ -77,8 +75,8 @@ func (g *geometry) planTurned(o ConvPolicy) (ConvPlan, bool) {
 	return p, true
 }
 
-// untranspose makes a transposed convolution of stride one the convolution that it is.
-func (s *ConvSpec) untranspose() {
+// untranspose is the convolution that a transposed one of stride one is.
+func (s ConvSpec) untranspose() ConvSpec {
 	out := s.Out
 	s.Transposed, s.Out = false, [3]int{}
 	for d := range 3 {
@@ -86,6 +84,7 @@ func (s *ConvSpec) untranspose() {
 		s.PadBegin[d] = reach - s.PadBegin[d]
 		s.PadEnd[d] = out[d] + reach - s.In[d] - s.PadBegin[d]
 	}
+	return s
 }
 
 // turn writes weights [C, M, taps] of each group as [M, C, taps], the last tap first.
@@ -129,7 +128,7 @@ func (g *geometry) round() *geometry {
 }
 
 // packRun lays out the weights of a run.
-func (r *convRun) packRun(s *machine.Scratch) {
+func (r *convRun) packRun(s machine.Scratch) (rest machine.Scratch) {
 	c := r.c
 	if c.turned {
 		turned := s.Floats(c.weightLen())
@@ -144,9 +143,10 @@ func (r *convRun) packRun(s *machine.Scratch) {
 		for i := range c.weights.Pieces {
 			p.packBy(&r.wino.filter, r.w.Data, r.args.W, i)
 		}
-		return
+		return s
 	}
 	c.weights.PackInOrder(r.w.Data, r.args.W)
+	return s
 }
 
 // byDefinition computes a convolution of weights that were turned around and are not finite: a result depends on those that meet an element of

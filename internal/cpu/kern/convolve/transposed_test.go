@@ -115,9 +115,7 @@ func checkTurned(t *testing.T, name string, s ConvSpec, a ConvArgs, want, sums [
 	if s.ConstW = false; s.Stride != [3]int{1, 1, 1} {
 		return
 	}
-	plain := s
-	plain.untranspose()
-	g := geometryOf(t, plain)
+	g := geometryOf(t, s.untranspose())
 	for _, algo := range fitting(g) {
 		if algo > ConvWinograd4 {
 			continue
