@@ -34,7 +34,7 @@ func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.NewSession()
+	s, err := p.openSession(ctx)
 	if err != nil {
 		return nil, err
 	}

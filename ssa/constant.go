@@ -150,7 +150,7 @@ func NewConstant(a *ndarray.Array) *Constant {
 		c.packed = a.Data
 	}
 	if !a.Aligned() {
-		c.arr, c.load = nil, func(ndarray.Budget) (*ndarray.Array, error) { return a.Clone(), nil }
+		c.arr, c.load = nil, func(ndarray.Budget) (*ndarray.Array, error) { return a, nil }
 	}
 	return c
 }
@@ -283,11 +283,20 @@ func (c *Constant) array(ctx context.Context, b ndarray.Budget) (*ndarray.Array,
 		if full := (*sysmem.Error)(nil); errors.As(err, &full) {
 			return nil, err // another time there may be memory
 		}
-	} else if !a.Aligned() {
-		a = a.Clone()
+	} else if a, err = aligned(ctx, a); err != nil {
+		return nil, err // another time the context may last
 	}
 	c.arr, c.err = a, err
 	return a, err
+}
+
+// aligned is an array with the elements of one that may lie at any address, until a context ends.
+func aligned(ctx context.Context, a *ndarray.Array) (*ndarray.Array, error) {
+	if a.Aligned() {
+		return a, nil
+	}
+	out := &ndarray.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: ndarray.AlignedBytes(len(a.Data))}
+	return out, sysmem.Copy(ctx, out.Data, a.Data)
 }
 
 // check reports an element type or shape that does not exist, or elements at hand that do not fit them.

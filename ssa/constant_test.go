@@ -24,20 +24,32 @@ func (c endsAfter) Err() error {
 	return nil
 }
 
-// TestSplatEnded: a context ends the filling out of a splat, and another call does it.
-func TestSplatEnded(t *testing.T) {
+// TestConstantEnded: a context ends the making of a large constant's array, and another call makes it.
+func TestConstantEnded(t *testing.T) {
 	const n = 8 << 20
-	for _, one := range []*ndarray.Array{ndarray.Scalar(float32(0.5)), ndarray.Scalar(int8(3)), ndarray.Strings([]string{"a"})} {
-		c, looks := ssa.NewSplat(one, n), 3
-		_, err := c.ArrayContext(endsAfter{context.Background(), &looks}, 0)
-		require.ErrorIs(t, err, context.Canceled)
-		a, err := c.ArrayContext(t.Context(), 0)
-		require.NoError(t, err)
-		require.Equal(t, n, a.Len())
-		if one.DType == ndarray.String {
-			assert.Equal(t, one.Str[0], a.Str[n-1])
-		} else {
-			assert.Equal(t, one.Float(0), a.Float(n-1))
-		}
+	unaligned := &ndarray.Array{DType: ndarray.Float32, Shape: []int{n}, Data: ndarray.AlignedBytes(4*n + 1)[1:]}
+	copy(unaligned.Data[4*n-4:], ndarray.Scalar(float32(2)).Data)
+	for name, c := range map[string]struct {
+		constant *ssa.Constant
+		last     *ndarray.Array
+	}{
+		"floats repeated":  {ssa.NewSplat(ndarray.Scalar(float32(0.5)), n), ndarray.Scalar(float32(0.5))},
+		"bytes repeated":   {ssa.NewSplat(ndarray.Scalar(int8(3)), n), ndarray.Scalar(int8(3))},
+		"strings repeated": {ssa.NewSplat(ndarray.Strings([]string{"a"}), n), ndarray.Strings([]string{"a"})},
+		"not aligned":      {ssa.NewConstant(unaligned), ndarray.Scalar(float32(2))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			looks := 3
+			_, err := c.constant.ArrayContext(endsAfter{context.Background(), &looks}, 0)
+			require.ErrorIs(t, err, context.Canceled)
+			a, err := c.constant.ArrayContext(t.Context(), 0)
+			require.NoError(t, err)
+			require.Equal(t, n, a.Len())
+			if a.DType == ndarray.String {
+				assert.Equal(t, c.last.Str[0], a.Str[n-1])
+			} else {
+				assert.Equal(t, c.last.Float(0), a.Float(n-1))
+			}
+		})
 	}
 }

@@ -1,6 +1,8 @@
 package rewrite
 
 import (
+	"bytes"
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -105,7 +107,11 @@ func element(v *ssa.Value) *ndarray.Array {
 }
 
 // uniform returns the first element if all are the same, bit for bit.
-func uniform(a *ndarray.Array) *ndarray.Array {
+func uniform(a *ndarray.Array) *ndarray.Array { return uniformUntil(context.Background(), a) }
+
+// uniformUntil is uniform, or nil where a context ends first: mapped constants may have gigabytes.
+func uniformUntil(ctx context.Context, a *ndarray.Array) *ndarray.Array {
+	const piece = 1 << 20 // bytes between two looks at the context
 	if a.DType == ndarray.String {
 		for _, s := range a.Str {
 			if s != a.Str[0] {
@@ -115,8 +121,9 @@ func uniform(a *ndarray.Array) *ndarray.Array {
 		return ndarray.Strings(a.Str[:1])
 	}
 	w := a.DType.Size()
-	for i := w; i < len(a.Data); i++ {
-		if a.Data[i] != a.Data[i-w] {
+	for at := 0; at+w < len(a.Data); at += piece {
+		end := min(at+piece+w, len(a.Data))
+		if !bytes.Equal(a.Data[at:end-w], a.Data[at+w:end]) || ctx.Err() != nil {
 			return nil
 		}
 	}

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -90,7 +91,7 @@ func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, ok bool) {
 	if r := c.splatResult(n); r != nil {
 		return []*ssa.Constant{r}, true
 	}
-	if r := viewResult(n); r != nil {
+	if r := viewResult(c.ctx, n); r != nil {
 		return []*ssa.Constant{r}, true
 	}
 	if c.tooExpensive(n) {
@@ -105,14 +106,14 @@ func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, ok bool) {
 
 // viewResult is the result of a node that shows all elements of a constant under another shape: it shares their bytes. nil for
 // other nodes, and for constants that [packed] looks at.
-func viewResult(n *ssa.Node) *ssa.Constant {
+func viewResult(ctx context.Context, n *ssa.Node) *ssa.Constant {
 	views := ops.Aliases(n)
 	if len(n.Out) != 1 || len(views) != 1 || views[0].Concat || views[0].Moving != nil {
 		return nil
 	}
 	k, t := n.In[views[0].In].Const, n.Out[0].Type
 	size, static := t.ByteSize()
-	if !static || size == 0 || t.DType != k.DType() || k.DType().FileBits() < 8 || len(k.Packed()) != size || uniform(&ndarray.Array{DType: t.DType, Data: k.Packed()}) != nil {
+	if !static || size == 0 || t.DType != k.DType() || k.DType().FileBits() < 8 || len(k.Packed()) != size || uniformUntil(ctx, &ndarray.Array{DType: t.DType, Data: k.Packed()}) != nil {
 		return nil
 	}
 	shape, _ := t.Static()

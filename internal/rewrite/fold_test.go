@@ -99,7 +99,7 @@ func TestViewResults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := parseCase(t, c.node+" out %y")
 			n := g.Nodes[0]
-			k := viewResult(n)
+			k := viewResult(t.Context(), n)
 			if !c.shares {
 				assert.Nil(t, k)
 				return
