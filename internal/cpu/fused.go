@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/cpu/chain"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/internal/ops/fused"
@@ -51,9 +52,13 @@ func (g *fusedGroup) Choice() backend.Choice {
 // blockElems is tile.BlockElems; tests set it.
 var blockElems = tile.BlockElems
 
-// chainBlocks is how many times as long the blocks of a group are that is one chain, and farBlocks of one whose results are stored past the
-// caches: each block waits for its stores, 16 MB took a tenth longer in blocks of 128 KB than in blocks of 1 MB.
-const chainBlocks, farBlocks = 8, 64
+// chainBlocks is how many times as long the blocks of a group are that is one chain. Where results are stored past the caches there are so
+// many blocks for each thread, of lengths between bounds: a block waits for its stores at its end, some microseconds.
+const (
+	chainBlocks       = 8
+	farPerThread      = 4
+	leastFar, mostFar = 64, 1024
+)
 
 // fusedGroup is a prepared tile program. Operands and results are those of the node.
 type fusedGroup struct {
@@ -122,12 +127,14 @@ func (g *fusedGroup) cut() {
 		g.cols = dims[last]
 		last--
 	}
-	elems := blockElems
+	elems, unit := blockElems, 16
 	if chains.longer != nil {
-		elems *= chains.longer(g)
+		if n := chains.longer(g); n > 1 {
+			elems, unit = elems*n, chain.Unit
+		}
 	}
 	if g.byRow = g.p.Inner > 0 || g.cols < elems; !g.byRow {
-		g.step = roundUp(ceilDiv(g.cols, ceilDiv(g.cols, elems)), 16)
+		g.step = roundUp(ceilDiv(g.cols, ceilDiv(g.cols, elems)), unit)
 		g.blocks = ceilDiv(g.cols, g.step)
 	} else {
 		if last >= 0 {

@@ -234,13 +234,16 @@ func LinkChains() {
 
 // longer is how many times as long the blocks of the group are.
 func (g *fusedGroup) longer() int {
+	elems := sizeOf(g.loops.Shape)
 	switch {
 	case !chain.IsOne(g.p, g.loops, g.cols):
 		return 1
-	case 4*sizeOf(g.loops.Shape) < chain.FarBytes:
+	case 4*elems < chain.FarBytes:
 		return chainBlocks
+	case g.threads == 1:
+		return mostFar
 	}
-	return farBlocks
+	return min(max(leastFar, elems/(farPerThread*g.threads*blockElems)), mostFar)
 }
 
 // chain makes a step of the longest chain that begins with instruction i; n is 0 where none pays.

@@ -45,6 +45,7 @@ type Chain struct {
 	fills      []place // numbers that steps read as vectors
 	ends       []place // operands and results, where the end of a line is computed
 	rows, cols int     // of lines
+	round      int     // elements that all steps compute before the next ones
 	slots      int
 	Args       []int // sources that are read and written, which the kernel is called with; the first is one of them
 	runs       machine.FreeList[run]
@@ -67,10 +68,6 @@ type place struct {
 
 // FarBytes is how large a result is that is stored past the caches, and whose operands are asked for ahead; tests set it.
 var FarBytes = 8 << 20
-
-// aheadBytes is how far ahead of its use memory is asked for. The hardware, which finds the streams by itself, stops at the end of
-// each page: two pages ahead, every line comes in time.
-const aheadBytes = 8 << 10
 
 // forms are the operations that an instruction may be.
 type forms struct {
@@ -145,7 +142,7 @@ func end(p *tile.Program, i int) (end, n int) {
 // IsOne reports that a program is a chain over memory that it reads and writes where it lies, so that long blocks cost nothing. cols is the
 // length of the innermost loop.
 func IsOne(p *tile.Program, loops *tile.Loops, cols int) bool {
-	if end, _ := end(p, 0); end < len(p.Instrs) || simd.Active().ChainElems() == 0 {
+	if end, _ := end(p, 0); end < len(p.Instrs) || simd.Active().ChainElems(cols) == 0 {
 		return false
 	}
 	last := len(loops.Dims) - 1
@@ -156,6 +153,9 @@ func IsOne(p *tile.Program, loops *tile.Loops, cols int) bool {
 	}
 	return last <= 0 || cols >= longLine
 }
+
+// Unit is a number of elements that consists of whole rounds, whichever they are.
+const Unit = 768
 
 // longLine is a line that a chain serves whatever its operands cover.
 const longLine = 1024
@@ -173,7 +173,7 @@ type maker struct {
 // Make makes the longest chain that begins with instruction i, and says how many instructions it computes: 0 where none pays.
 func Make(b *Block, i int) (c *Chain, n int) {
 	t := simd.Active()
-	if round := t.ChainElems(); round == 0 || b.Rows*b.Cols < round { // before the walk to the end, which callers repeat at each instruction
+	if round := t.ChainElems(b.Rows * b.Cols); round == 0 || b.Rows*b.Cols < round { // before the walk to the end, which callers repeat at each instruction
 		return nil, 0
 	}
 	end, count := end(b.Program, i)
@@ -184,14 +184,14 @@ func Make(b *Block, i int) (c *Chain, n int) {
 	if b.hasLines(i, end) {
 		c.rows, c.cols = b.Rows, b.Cols
 	}
-	if round := t.ChainElems(); c.cols < round || c.rows > 1 && c.cols < 2*round && c.cols%round != 0 {
+	if c.round = t.ChainElems(c.cols); c.cols < c.round || c.rows > 1 && c.cols < 2*c.round && c.cols%c.round != 0 {
 		return nil, 0
 	}
 	m := &maker{Block: b, c: c, first: i, end: end, acc: tile.None, slotOf: map[tile.Ref]int{}}
 	for k := i; k < end; k++ {
 		m.instr(k)
 	}
-	c.list = append(m.ahead(), step{op: simd.ChainRound, of: place{arg: -1}})
+	c.list = m.ahead()
 	return c, end - i
 }
 
@@ -240,16 +240,20 @@ func (m *maker) instr(i int) {
 	m.keep(value, i)
 }
 
-// ahead are the steps behind others that ask for operands, of results that are larger than caches.
+// ahead are the steps, and before the last one those that ask for operands of the next round, where results are larger than caches.
+// Processors have begun few instructions of it by then: waiting for memory would follow the arithmetic in place of going on beside it.
 func (m *maker) ahead() []step {
 	if m.Bytes < FarBytes {
 		return m.c.list
 	}
+	last := m.c.list[len(m.c.list)-1]
+	m.c.list = m.c.list[:len(m.c.list)-1]
 	for _, e := range m.c.ends {
 		if !e.isWritten {
 			m.add(step{op: simd.ChainAhead, of: e, moves: true})
 		}
 	}
+	m.add(last)
 	return m.c.list
 }
 
@@ -389,7 +393,7 @@ func (m *maker) newSlot() int {
 func (m *maker) add(s step) { m.c.list = append(m.c.list, s) }
 
 // slotBytes is what a slot takes.
-func (c *Chain) slotBytes() int { return 4 * c.t.ChainElems() }
+func (c *Chain) slotBytes() int { return 4 * c.round }
 
 // run is a chain in one call: steps that point at memory, and slots. There are as many as workers; the arena has no part of
 // them, so that an expression in place takes no memory of a plan.
@@ -407,12 +411,12 @@ func (c *Chain) Run(call *ops.Call) error {
 		k.Chain, k.steps, k.slots = c, make([]simd.ChainStep, len(c.list)), ndarray.AlignedBytes(c.slots*c.slotBytes())
 	}
 	k.call = call
-	rest := c.cols % c.t.ChainElems()
+	rest := c.cols % c.round
 	for r := range c.rows {
 		k.fill(r)
 		if whole := c.cols - rest; whole > 0 {
 			k.point(r)
-			c.t.Chain(k.steps, whole)
+			c.t.Chain(c.round, k.steps, whole)
 		}
 		if rest > 0 {
 			k.end(r, rest)
@@ -464,7 +468,7 @@ func (k *run) point(r int) {
 		case s.moves:
 			x.Base, x.Moves = addressOf(machine.Ptr(k.line(s.of.arg, r), 0)), simd.Moves
 			if s.op == simd.ChainAhead {
-				x.Base += aheadBytes
+				x.Base += uintptr(k.slotBytes())
 			}
 		case s.of.arg >= 0:
 			x.Base = addressOf(machine.Ptr(k.number(s.of.arg, r), 0))
@@ -503,7 +507,7 @@ func (k *run) end(r, rest int) {
 	for _, e := range k.ends {
 		copy(k.slot(e.slot)[:4*rest], k.line(e.arg, r)[4*(k.cols-rest):])
 	}
-	k.t.Chain(k.steps, k.t.ChainElems())
+	k.t.Chain(k.round, k.steps, k.round)
 	for _, e := range k.ends {
 		if e.isWritten {
 			copy(k.line(e.arg, r)[4*(k.cols-rest):], k.slot(e.slot)[:4*rest])

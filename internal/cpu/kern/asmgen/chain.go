@@ -9,50 +9,68 @@ import (
 
 // Chains of elementwise operations on float32: threaded code.
 //
-// A chain is a list of steps, each of which names a fragment: straight-line code for eight vectors, the
+// A chain is a list of steps, each of which names a fragment: straight-line code for eight vectors, or more, the
 // accumulator, which stay in registers from one fragment to the next. A fragment combines the accumulator with memory,
-// or with a number, and jumps to that of the next step; the last step moves on by eight vectors and begins anew.
+// or with a number. Behind the last step, all begins anew with the next vectors.
 //
-//	steps    Load x ─▶ Mul ½ ─▶ Add x ─▶ Store y ─▶ Round ─┐
-//	           ▲                                           │  position += 8 vectors, until the end
-//	           └───────────────────────────────────────────┘
+//	steps    Load x ─▶ Mul ½ ─▶ Add x ─▶ Store y ─┐
+//	           ▲                                  │  position += vectors, until the end
+//	           └──────────────────────────────────┘
+//
+// Fragments are called, each step from a call of its own: a call that goes to one place, and a return, are what processors predict
+// without fail. Fragments that jump to the next one go to as many places as an operation has successors in the chain, and were
+// mispredicted on Zen 4 for many lists, once in a round or more: chains took up to four times as long.
 //
 // An address is base + (position AND moves): moves is −1 for operands and results, 0 for values of a
 // round and for numbers, which stay where they are. Fragments share these registers and nothing else; chFence is zero
 // until something was stored past the caches, which other threads see after a fence alone.
 var (
 	chStep, chFirst, chAt, chEnd, chTable = reg.RSI, reg.RBX, reg.RDX, reg.RDI, reg.R8
-	chBase, chIndex, chFence              = reg.RAX, reg.RCX, reg.R9
+	chBase, chIndex, chFence, chPast      = reg.RAX, reg.RCX, reg.R9, reg.R10
 )
 
 // Fields of a step, in bytes; package simd declares the same order.
 const (
 	csCode, csBase, csMoves, csSize = 0, 8, 16, 24
 
-	chainVectors = 8
+	chainCalls = 32 // longer chains use them again
 )
 
+// emitChain emits fragments of eight vectors, and of as many as there are registers for: fewer calls.
 func emitChain(g *gen) {
 	g.both(func() {
-		c := &chainGen{gen: g}
-		c.frame()
-		c.moves()
-		c.withMemory()
-		c.withNumber()
-		c.alone()
-		c.entry()
+		emitFragments(&chainGen{g, "chain", 8})
+		long := 12
+		if g.isa.zmm {
+			long = 16
+		}
+		emitFragments(&chainGen{g, "chainLong", long})
 	})
 }
 
-// chainGen emits the fragments of a level.
-type chainGen struct{ *gen }
+func emitFragments(c *chainGen) {
+	c.moves()
+	c.withMemory()
+	c.withNumber()
+	c.alone()
+	c.entry()
+}
 
-// r is vector register i.
+// chainGen emits the fragments of a level, with so many vectors in the accumulator.
+type chainGen struct {
+	*gen
+	name    string
+	vectors int
+}
+
+// r is vector register i: of the accumulator, then of what fragments need beside it.
 func (c *chainGen) r(i int) reg.Register {
 	if c.isa.zmm {
-		return [...]reg.Register{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11}[i]
+		return [...]reg.Register{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9,
+			reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19}[i]
 	}
-	return [...]reg.Register{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10, reg.Y11}[i]
+	return [...]reg.Register{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9,
+		reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15}[i]
 }
 
 // memory is vector i of what the step points to.
@@ -62,57 +80,59 @@ func (c *chainGen) memory(i int) operand.Mem {
 
 // entry emits the function that runs a chain.
 func (c *chainGen) entry() {
-	c.fn("chain", "(steps *byte, bytes int)", "runs the steps over so many bytes of each operand, a multiple of a round.")
+	c.fn(c.name, "(steps *byte, count, bytes int)", "runs so many steps over so many bytes of each operand, a multiple of a round.")
 	c.Load(c.Param("steps"), chFirst)
+	c.Load(c.Param("count"), chPast)
 	c.Load(c.Param("bytes"), chEnd)
-	c.MOVQ(chFirst, chStep)
+	c.LEAQ(indexed(chPast, chPast, 2), chPast)
+	c.LEAQ(indexed(chFirst, chPast, 8), chPast)
 	c.XORL(chAt.As32(), chAt.As32())
 	c.XORL(chFence.As32(), chFence.As32())
-	table := operand.NewStaticSymbol("chain" + c.isa.suffix + "Fragments")
+	table := operand.NewStaticSymbol(c.name + c.isa.suffix + "Fragments")
 	c.LEAQ(operand.NewDataAddr(table, 0), chTable)
-	c.jump()
-	c.families = append(c.families, family{table, c.kernels["chain"]})
-	delete(c.kernels, "chain")
-}
-
-// jump goes to the fragment of the step.
-func (c *chainGen) jump() {
-	c.MOVQ(at(chStep, csCode), chIndex)
-	entry := indexed(chTable, chIndex, 8)
-	c.Instruction(&ir.Instruction{Opcode: "JMP", Operands: []operand.Op{entry}, Inputs: []operand.Op{entry}, IsTerminal: true})
-}
-
-// fragment emits a fragment of the next number.
-func (c *chainGen) fragment(name string, body func()) {
-	c.Function("chain" + name + c.isa.suffix)
-	c.Attributes(attr.NOSPLIT)
-	c.kernels["chain"] = append(c.kernels["chain"], "chain"+name+c.isa.suffix)
-	body()
-	c.ADDQ(operand.I8(csSize), chStep)
-	c.jump()
-}
-
-// frame emits the end of a round.
-func (c *chainGen) frame() {
-	c.Function("chainRound" + c.isa.suffix)
-	c.Attributes(attr.NOSPLIT)
-	c.kernels["chain"] = append(c.kernels["chain"], "chainRound"+c.isa.suffix)
-	c.ADDQ(operand.I32(chainVectors*c.bytes()), chAt)
-	c.CMPQ(chAt, chEnd)
-	c.JGE(operand.LabelRef("end"))
+	c.Label("round")
 	c.MOVQ(chFirst, chStep)
-	c.jump()
-	c.Label("end")
+	c.Label("steps")
+	for range chainCalls {
+		c.call()
+		c.CMPQ(chStep, chPast)
+		c.JEQ(operand.LabelRef("next"))
+	}
+	c.JMP(operand.LabelRef("steps"))
+	c.Label("next")
+	c.ADDQ(operand.I32(c.vectors*c.bytes()), chAt)
+	c.CMPQ(chAt, chEnd)
+	c.JLT(operand.LabelRef("round"))
 	c.TESTQ(chFence, chFence)
 	c.JZ(operand.LabelRef("done"))
 	c.SFENCE()
 	c.Label("done")
 	c.ret()
+	c.families = append(c.families, family{table, c.kernels[c.name]})
+	delete(c.kernels, c.name)
+}
+
+// call calls the fragment of the step.
+func (c *chainGen) call() {
+	c.MOVQ(at(chStep, csCode), chIndex)
+	fragment := indexed(chTable, chIndex, 8)
+	c.Instruction(&ir.Instruction{Opcode: "CALL", Operands: []operand.Op{fragment}, Inputs: []operand.Op{fragment}})
+}
+
+// fragment emits a fragment of the next number.
+func (c *chainGen) fragment(name string, body func()) {
+	c.Function(c.name + name + c.isa.suffix)
+	c.Attributes(attr.NOSPLIT)
+	c.kernels[c.name] = append(c.kernels[c.name], c.name+name+c.isa.suffix)
+	c.Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []operand.Op{operand.Imm(64)}}) // a tenth, with AVX2
+	body()
+	c.ADDQ(operand.I8(csSize), chStep)
+	c.RET()
 }
 
 // all emits an instruction for each vector of the accumulator.
 func (c *chainGen) all(emit func(i int, x reg.Register)) {
-	for i := range chainVectors {
+	for i := range c.vectors {
 		emit(i, c.r(i))
 	}
 }
@@ -136,7 +156,7 @@ func (c *chainGen) moves() {
 	})
 	c.fragment("Ahead", func() {
 		c.address()
-		for line := range chainVectors * c.bytes() / 64 {
+		for line := range c.vectors * c.bytes() / 64 {
 			c.PREFETCHT0(operand.Mem{Base: chBase, Index: chIndex, Scale: 1, Disp: line * 64})
 		}
 	})
@@ -167,7 +187,7 @@ func (c *chainGen) pairs(name string, op op3, reversed bool) {
 		c.fragment(name+"Of", func() {
 			c.address()
 			c.all(func(i int, x reg.Register) {
-				t := c.r(chainVectors + i%4)
+				t := c.r(c.vectors + i%4)
 				c.VMOVUPS(c.memory(i), t)
 				op(x, t, x)
 			})
@@ -185,7 +205,7 @@ func (c *chainGen) extreme(name string, op op3) {
 	c.fragment(name+"Of", func() {
 		c.address()
 		c.all(func(i int, x reg.Register) {
-			t := c.r(chainVectors + i%2)
+			t := c.r(c.vectors + i%2)
 			c.VMOVUPS(c.memory(i), t)
 			c.ordered(op, x, t, x, i)
 		})
@@ -204,7 +224,7 @@ func (c *chainGen) ordered(op op3, b operand.Op, a, d reg.Register, i int) {
 		}
 		return
 	}
-	m, t := c.r(chainVectors+2), c.r(chainVectors+3)
+	m, t := c.r(c.vectors+2), c.r(c.vectors+3)
 	c.VCMPPS(operand.U8(cmpUnord), a, a, m)
 	op(b, a, t)
 	c.VBLENDVPS(m, a, t, d)
@@ -212,7 +232,7 @@ func (c *chainGen) ordered(op op3, b operand.Op, a, d reg.Register, i int) {
 
 // withNumber emits operations on the accumulator and one number.
 func (c *chainGen) withNumber() {
-	n := c.r(chainVectors)
+	n := c.r(c.vectors)
 	for _, o := range []struct {
 		name     string
 		op       op3
@@ -246,7 +266,7 @@ func (c *chainGen) number(k konst, r reg.Register) {
 
 // alone emits functions of the accumulator.
 func (c *chainGen) alone() {
-	n, m := c.r(chainVectors), c.r(chainVectors+1)
+	n, m := c.r(c.vectors), c.r(c.vectors+1)
 	c.fragment("Neg", func() {
 		c.number(signBit, n)
 		c.all(func(_ int, x reg.Register) { c.VXORPS(n, x, x) })
@@ -273,7 +293,7 @@ func (c *chainGen) alone() {
 		})
 	}
 	c.fragment("Relu", func() {
-		c.VXORPS(reg.X8, reg.X8, reg.X8)
+		c.VXORPS(n, n, n)
 		c.all(func(_ int, x reg.Register) { c.VMAXPS(x, n, x) })
 	})
 	c.fragment("Clip", func() {

@@ -21,8 +21,7 @@ type ChainOp int
 
 // The operations of steps, in the order of the generated fragments.
 const (
-	ChainRound       ChainOp = iota // the last step
-	ChainLoad                       // memory
+	ChainLoad        ChainOp = iota // memory
 	ChainStore                      // to memory
 	ChainAhead                      // memory will be read
 	ChainStream                     // to aligned memory, past the caches
@@ -54,13 +53,27 @@ const (
 	ChainClip
 )
 
-// chainVectors are those of the accumulator.
+// chainVectors are those of the accumulator. Lines may be long enough for more, with which steps cost less beside their arithmetic.
 const chainVectors = 8
 
-// ChainElems is how many elements a round of a chain computes, 0 at a level without chains.
-func (t *Table) ChainElems() int {
+// longVectors are as many as there are registers for.
+func (t *Table) longVectors() int {
+	if t.lanes == 16 {
+		return 16
+	}
+	return 12
+}
+
+// ChainElems is how many elements a round of a chain computes over lines of so many elements, 0 at a level without chains.
+func (t *Table) ChainElems(line int) int {
 	if t.lanes == 1 {
 		return 0
 	}
+	if long := t.longVectors() * t.lanes; line%long == 0 || line >= longLine {
+		return long
+	}
 	return chainVectors * t.lanes
 }
+
+// longLine is a line whose end, beyond whole rounds, takes little of the time.
+const longLine = 1024

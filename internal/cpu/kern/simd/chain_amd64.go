@@ -2,12 +2,22 @@
 
 package simd
 
-// chainAVX2 runs the steps over so many bytes of each operand, a multiple of a round.
+// chainAVX2 runs so many steps over so many bytes of each operand, a multiple of a round.
 //
 //go:noescape
-func chainAVX2(steps *byte, bytes int)
+func chainAVX2(steps *byte, count int, bytes int)
 
-// chainAVX512 runs the steps over so many bytes of each operand, a multiple of a round.
+// chainLongAVX2 runs so many steps over so many bytes of each operand, a multiple of a round.
 //
 //go:noescape
-func chainAVX512(steps *byte, bytes int)
+func chainLongAVX2(steps *byte, count int, bytes int)
+
+// chainAVX512 runs so many steps over so many bytes of each operand, a multiple of a round.
+//
+//go:noescape
+func chainAVX512(steps *byte, count int, bytes int)
+
+// chainLongAVX512 runs so many steps over so many bytes of each operand, a multiple of a round.
+//
+//go:noescape
+func chainLongAVX512(steps *byte, count int, bytes int)

@@ -142,13 +142,18 @@ func bytePeak(t *Table) (loop func(rounds int), each int) {
 	return peakPairsAVX2, 12 * 8 * 2 * 2
 }
 
-// Chain runs steps over elems elements, a positive multiple of ChainElems.
-func (t *Table) Chain(steps []ChainStep, elems int) {
-	p := (*byte)(unsafe.Pointer(&steps[0]))
-	if t.lanes == 16 {
-		chainAVX512(p, 4*elems)
-	} else {
-		chainAVX2(p, 4*elems)
+// Chain runs steps over elems elements, a positive multiple of the round, which is one of ChainElems.
+func (t *Table) Chain(round int, steps []ChainStep, elems int) {
+	p, isLong := (*byte)(unsafe.Pointer(&steps[0])), round != chainVectors*t.lanes
+	switch {
+	case t.lanes == 16 && isLong:
+		chainLongAVX512(p, len(steps), 4*elems)
+	case t.lanes == 16:
+		chainAVX512(p, len(steps), 4*elems)
+	case isLong:
+		chainLongAVX2(p, len(steps), 4*elems)
+	default:
+		chainAVX2(p, len(steps), 4*elems)
 	}
 }
 

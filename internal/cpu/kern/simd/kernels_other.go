@@ -40,7 +40,7 @@ func (t *Table) NBitsProduct(int, int, *NBitsArgs) { panic("no kernels for few b
 func (t *Table) NBitsBytes(int, int, int, *NBitsArgs) { panic("no kernels for few bits") }
 
 // Chain is for levels with vectors.
-func (t *Table) Chain([]ChainStep, int) { panic("no chains") }
+func (t *Table) Chain(int, []ChainStep, int) { panic("no chains") }
 
 // Rows calls a function of rows.
 func (t *Table) Rows(kernel RowKernel, a *RowArgs) { rowsGeneric(kernel, a) }
