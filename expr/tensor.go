@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/ops/window"
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -25,6 +26,7 @@ func New[T Elem](shape ...int) (_ *Tensor[T], err error) {
 	if err != nil {
 		return nil, &ShapeError{"New", [][]int{slices.Clone(shape)}, err.Error()}
 	}
+	sysmem.LargePages(a.Data)
 	return Of(ndarray.Slice[T](a), shape...)
 }
 

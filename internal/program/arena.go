@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -64,6 +65,7 @@ func (a *Arena) grow(n int64, memory ndarray.Budget) error {
 		return err
 	}
 	a.data = ndarray.AlignedBytes(int(n))
+	sysmem.LargePages(a.data)
 	a.size.Store(n)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -82,7 +83,9 @@ func (p *Program) OpenSession(ctx context.Context) (*Session, error) {
 	if err := p.memory.AskContext(ctx, "the arena", p.ArenaBytes); err != nil {
 		return nil, err
 	}
-	return p.newSession(ctx, ndarray.AlignedBytes(int(p.ArenaBytes)), nil)
+	arena := ndarray.AlignedBytes(int(p.ArenaBytes))
+	sysmem.LargePages(arena)
+	return p.newSession(ctx, arena, nil)
 }
 
 // newSession makes a session on the memory of an arena, which is the session's own where from is nil.

@@ -25,6 +25,20 @@ func prefault(b []byte) {
 	}
 	s := span(b)
 	from, past := s.from&^(hugePage-1), (s.past+hugePage-1)&^(hugePage-1)
+	bring(b, from, past)
+}
+
+// largePages brings in the large pages that lie in b.
+func largePages(b []byte) {
+	s := span(b)
+	from, past := (s.from+hugePage-1)&^(hugePage-1), s.past&^(hugePage-1)
+	if from < past {
+		bring(b[from-s.from:past-s.from], from, past)
+	}
+}
+
+// bring brings b in for writing. From an address past another one, pages may be large ones.
+func bring(b []byte, from, past uintptr) {
 	advise := func(advice uintptr) { _, _, _ = unix.Syscall(unix.SYS_MADVISE, from, past-from, advice) }
 	advise(unix.MADV_HUGEPAGE)
 	_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)

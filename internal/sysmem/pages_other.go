@@ -8,3 +8,6 @@ func discard([]byte) {}
 
 // prefault does nothing: pages come when they are touched.
 func prefault([]byte) {}
+
+// largePages does nothing, likewise.
+func largePages([]byte) {}
