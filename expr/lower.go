@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/internal/ops/window"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -73,15 +74,21 @@ func (l *lowering) value(n *node, v *view) (*ssa.Value, error) {
 	return x, err
 }
 
+// literal is a number of the program, no weight.
+func (l *lowering) literal(a *ndarray.Array) *ssa.Value {
+	c := ssa.NewConstant(a)
+	c.SetLiteral()
+	return l.g.AddConst(fmt.Sprint("c", l.g.NumValues()), c)
+}
+
 func (l *lowering) newValue(n *node, v *view) (*ssa.Value, error) {
 	switch {
 	case n.kind == looked:
 		return l.value(n.in[0], v.after(n.view))
 	case n.kind == number && len(n.shape) == 0:
-		return l.g.AddConst(fmt.Sprint("c", l.g.NumValues()), ssa.NewConstant(n.value)), nil
+		return l.literal(n.value), nil
 	case n.kind == number:
-		x := l.g.AddConst(fmt.Sprint("c", l.g.NumValues()), ssa.NewConstant(n.value))
-		return l.through(x, n.shape, v)
+		return l.through(l.literal(n.value), n.shape, v)
 	case n.kind == end && l.params[n] == nil:
 		return nil, errOtherModel
 	case n.kind == end:

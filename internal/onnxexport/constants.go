@@ -27,7 +27,7 @@ func (x *exporter) place() {
 	main.Walk(func(g *ssa.Graph) {
 		for _, v := range constantsOf(g) {
 			switch p := x.consts[v.Const]; {
-			case p == nil && x.asNode(v.Const):
+			case p == nil && (x.asNode(v.Const) || x.literals[v.Const]):
 				x.consts[v.Const] = &placement{graph: main}
 			case p == nil:
 				x.consts[v.Const] = &placement{graph: g}
@@ -89,7 +89,7 @@ func (x *exporter) constants(g *ssa.Graph, out *onnxwire.Graph, scope *names) er
 	return nil
 }
 
-// constant writes one constant as an initializer or, where asNode says so and the operator sets allow it, as a node.
+// constant writes one constant as an initializer or, where asNode says so and the operator sets allow it, or it is a literal, as a node.
 func (x *exporter) constant(name string, c *ssa.Constant, out *onnxwire.Graph, scope *names) error {
 	if x.asNode(c) {
 		v, _ := c.Splat()
@@ -99,10 +99,36 @@ func (x *exporter) constant(name string, c *ssa.Constant, out *onnxwire.Graph, s
 		}
 	}
 	t, err := x.tensor(name, c)
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case x.literals[c]:
+		t.Name = ""
+		out.Nodes = append(out.Nodes, &onnxwire.Node{OpType: "Constant", Outputs: []string{name},
+			Attributes: []*onnxwire.Attribute{{Name: "value", Type: onnxwire.AttrTensor, T: t}}})
+	default:
 		out.Initializers = append(out.Initializers, t)
 	}
-	return err
+	return nil
+}
+
+// literals are the tensors of floats that stay Constant nodes, as the file had them: whoever trains the model that is written learns what is beside the
+// weights. Where no initializer is a tensor of floats, nodes hold the weights, which may move to a data file.
+func literals(g *ssa.Graph) map[*ssa.Constant]bool {
+	found, hasWeights := map[*ssa.Constant]bool{}, false
+	g.Walk(func(g *ssa.Graph) {
+		for _, v := range constantsOf(g) {
+			if c := v.Const; c.DType().IsFloat() && len(c.Shape()) > 0 {
+				if found[c] = c.Literal(); !found[c] {
+					hasWeights = true
+				}
+			}
+		}
+	})
+	if !hasWeights {
+		return nil
+	}
+	return found
 }
 
 // asNode reports that a constant is a splat that would take much more room than
@@ -205,7 +231,7 @@ func (x *exporter) tensor(name string, c *ssa.Constant) (*onnxwire.Tensor, error
 		return nil, &ExportError{Reason: fmt.Sprintf("constant %q can not be read: %v", name, err), Err: err}
 	}
 	shrink(t)
-	if !x.inferred[c] {
+	if !x.inferred[c] && !x.literals[c] { // tensors of attributes stay in the model
 		x.tensors = append(x.tensors, t)
 	}
 	return t, nil

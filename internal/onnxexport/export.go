@@ -51,6 +51,7 @@ type exporter struct {
 	tensors []*onnxwire.Tensor  // that may move to a data file
 
 	inferred map[*ssa.Constant]bool // constants that shapes are inferred from
+	literals map[*ssa.Constant]bool // constants that are written as Constant nodes
 }
 
 // Model turns a module into an ONNX model. Constants are shared, not copied: the
@@ -101,7 +102,7 @@ func (x *exporter) run() error {
 		return err
 	}
 	for _, prepare := range []func(){
-		func() { x.inferred = inferredFrom(x.mod.Graph) },
+		func() { x.inferred, x.literals = inferredFrom(x.mod.Graph), literals(x.mod.Graph) },
 		x.place,
 		func() { x.open = disputed(x.mod.Graph) },
 	} {

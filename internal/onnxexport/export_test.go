@@ -471,3 +471,36 @@ func TestPassedParameters(t *testing.T) {
 		})
 	}
 }
+
+// TestLiteralsStayNodes: tensors that a file writes as Constant nodes, beside weights, are written so again, and are literals when they are read.
+func TestLiteralsStayNodes(t *testing.T) {
+	literal := func(elems int) *ssa.Constant {
+		c := ssa.NewConstant(ndarray.Must(ndarray.Float32, elems))
+		c.SetLiteral()
+		return c
+	}
+	tests := []struct {
+		name          string
+		weight, bias  *ssa.Constant
+		want          string
+		isLiteralThen bool
+	}{
+		{"beside a weight", ssa.NewConstant(ndarray.Of([]float32{1, 2}, 2)), literal(2), "Constant -> b; Mul x w -> Mul_0_0; Add Mul_0_0 b -> Add_1_0", true},
+		{"alone", literal(2), literal(2), "Mul x w -> Mul_0_0; Add Mul_0_0 b -> Add_1_0", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := ssa.NewGraph("g")
+			x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 2))
+			y := g.NewNode("Mul", []*ssa.Value{x, g.AddConst("w", tt.weight)}, 1).Out[0]
+			g.Results = []*ssa.Value{g.NewNode("Add", []*ssa.Value{y, g.AddConst("b", tt.bias)}, 1).Out[0]}
+			w := export(t, module(t, g), Options{})
+			assert.Equal(t, tt.want, text(w.Graph))
+			for _, v := range imported(t, w).Graph.Values() {
+				if v.Const != nil {
+					assert.Equal(t, tt.isLiteralThen && v.Name == "b", v.Const.Literal(), v.Name)
+				}
+			}
+		})
+	}
+}
