@@ -25,8 +25,8 @@ const (
 	bpIn, bpW, bpSums, bpStart         = 0, 8, 16, 24
 	bpOffs, bpRuns, bpWords, bpPixel   = 32, 40, 48, 56
 	bpOut, bpOutRow, bpCols, bpFactors = 64, 72, 80, 88
-	bpMost, bpFlip, bpZeros            = 96, 100, 104
-	bpAhead, bpAheadStep               = 112, 120
+	bpFlip, bpZeros                    = 96, 100
+	bpAhead, bpAheadStep               = 104, 112
 )
 
 func emitBytePixels(g *gen) {
@@ -82,12 +82,13 @@ func (g *gen) bytePixels(h int) {
 	g.ret()
 }
 
-// toRows requantizes the sums and stores them, two rows at a time.
+// toRows requantizes the sums and stores them, two rows at a time. Factors below one keep them within 32 bits, so that saturation
+// while packing is all that bounds them.
 func (d *direct) toRows(args, out gp) {
 	g := d.gen
 	row, factors := d.field(args, bpOutRow), d.field(args, bpFactors)
 	k, order := g.firstBytes(d.field(args, bpCols)), g.quarters()
-	zeros, most := g.to(g.VPBROADCASTD, at(args, bpZeros)), g.to(g.VBROADCASTSS, at(args, bpMost))
+	zeros := g.to(g.VPBROADCASTD, at(args, bpZeros))
 	for i := 0; i < d.t; i += 2 {
 		rows := append(d.acc[i:], d.acc[i])[:2] // a last row stands for two
 		v := [4]vec{rows[0][0], rows[0][1], rows[1][0], rows[1][1]}
@@ -95,7 +96,6 @@ func (d *direct) toRows(args, out gp) {
 		for j, x := range v[:n] {
 			g.VCVTDQ2PS(x, x)
 			g.mul(x, x, at(factors, j%2*g.bytes()))
-			g.min(x, most, x) // NaN stays, as in narrowFour
 			g.VCVTPS2DQ(x, x)
 		}
 		for j := 0; j < n; j += 2 {

@@ -2,6 +2,7 @@ package convolve
 
 import (
 	"context"
+	"slices"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
@@ -261,6 +262,7 @@ type byteRun struct {
 	sums    []int32   // of each pixel of each group, less the zero point of the image
 	windows []int32   // of each window of each group
 	factors []float32 // of the output channels, and of some more that are not there
+	shrinks bool      // all factors are between -1 and 1
 	starts  []int32   // of windows of one channel each
 	phase   bytePhase
 }
@@ -284,6 +286,7 @@ func (b *bytePixels) start(r *intConvRun, ws machine.Scratch, threads int) {
 	if b.c.quantized {
 		r.factors = ws.Floats(s.OutC + b.c.ints.Nr)
 		copy(r.factors, r.q.Factors)
+		r.shrinks = !slices.ContainsFunc(r.q.Factors[:s.OutC], func(f float32) bool { return !(f > -1 && f < 1) })
 	}
 	if b.depth != nil {
 		r.starts = b.depth.starts(r, ws.Int32s(b.depth.room()/4))
@@ -487,10 +490,10 @@ func (b *bytePixels) panelOf(r *intConvRun, outer, chunk, panel int, sums []int3
 		Offs: machine.Ptr(b.offs, 0), Runs: len(b.offs), Words: b.run, Pixel: b.pixel * c.s.Stride[2]}
 	in := r.image[image*b.pixels()*b.pixel+group*4*b.words:]
 	bytes, pitch := unsafe.Slice((*byte)(machine.Ptr(sums, 0)), 4*len(sums)), t.Nr // in place
-	direct := c.quantized && r.windows == nil
+	direct := c.quantized && r.windows == nil && r.shrinks
 	if direct {
 		q := simd.PackedZero(r.q.Signed, r.q.Zero)
-		a.Factors, a.Cols, a.Most, a.Flip, a.Zeros = machine.Ptr(r.factors, oc), cols, q.Most, q.Flip, q.Zeros
+		a.Factors, a.Cols, a.Flip, a.Zeros = machine.Ptr(r.factors, oc), cols, q.Flip, q.Zeros
 	}
 	first, n := 0, 0
 	from, to := chunk*b.perChunk, min((chunk+1)*b.perChunk, b.lines*b.tiles.P)

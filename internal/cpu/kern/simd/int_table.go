@@ -74,8 +74,7 @@ type PixelArgs struct {
 	Out     unsafe.Pointer // bytes of the first pixel, nil for the sums as they are
 	OutRow  int            // bytes from one pixel to the next
 	Cols    int            // bytes that are stored of a pixel
-	Factors unsafe.Pointer // Nr
-	Most    float32        // as in RequantPixels
+	Factors unsafe.Pointer // Nr, each between -1 and 1
 	Flip    uint32
 	Zeros   int32
 
