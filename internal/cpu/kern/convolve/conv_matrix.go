@@ -72,6 +72,18 @@ func (m *convMatrix) cutRows(t *simd.Table, parts int) {
 	m.loopRows = m.tileM*t.Mr <= m.tileN*t.Nr
 }
 
+// forThreads divides the channels into fewer tiles, each of which packs the same patches, where there are enough for so many threads.
+func (m *convMatrix) forThreads(t *simd.Table, threads int) {
+	const each = 4 // tiles of a thread, so that all end at about the same time
+	most := 1
+	if threads > 1 {
+		most = machine.CeilDiv(each*threads, max(1, m.outers*m.tilesN))
+	}
+	if most < m.tilesM {
+		m.cutRows(t, most)
+	}
+}
+
 // limitRows cuts tiles to about so many elements.
 func (m *convMatrix) limitRows(t *simd.Table, elems int) {
 	if m.tileN == 0 {
@@ -104,7 +116,6 @@ func (m *convMatrix) tile(t *simd.Table, i, cols int) (w gemm.Sweep, outer int) 
 type matrixConv struct {
 	*geometry
 	mat       convMatrix
-	alone     convMatrix // the same of one thread, which packs patches once for all channels
 	pointwise bool
 	inPlace   bool // a pointwise one reads panels of pixels where they lie
 	groupLen  int  // floats of a group's packed weights
@@ -114,9 +125,6 @@ func newMatrixConv(g *geometry, pointwise bool) *matrixConv {
 	c := &matrixConv{geometry: g, pointwise: pointwise, mat: newConvMatrix(g.t, g.ocg, g.icg*g.taps, g.outN, g.s.Batch*g.s.Groups),
 		groupLen: machine.RoundUp(g.ocg*g.icg*g.taps+machine.SlackFloats, machine.SlackFloats)}
 	c.inPlace = pointwise && !g.sharesSets()
-	if c.alone = c.mat; !c.inPlace {
-		c.alone.cutRows(g.t, 1)
-	}
 	return c
 }
 
@@ -180,15 +188,16 @@ func (c *matrixConv) workspace(threads int) int {
 }
 
 func (c *matrixConv) run(r *convRun, threads int) {
-	if r.tiles = &c.mat; threads == 1 {
-		r.tiles = &c.alone
+	r.tiles = c.mat
+	if !c.inPlace {
+		r.tiles.forThreads(c.t, threads)
 	}
 	r.overPool(r.tiles.tasks(), c.perWorker(), threads)
 }
 
 // task computes one tile.
 func (c *matrixConv) task(r *convRun, i, worker int) {
-	m := r.tiles
+	m := &r.tiles
 	w, outer := m.tile(c.t, i, c.outN)
 	image, group := outer/c.s.Groups, outer%c.s.Groups
 	w.U.Lo, w.U.Hi = c.lo, c.hi

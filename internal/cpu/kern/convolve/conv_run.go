@@ -24,7 +24,7 @@ type convRun struct {
 	from   source    // what is padded
 	padded []float32 // buffer of it
 
-	tiles *convMatrix // of a product with patches
+	tiles convMatrix // of a product with patches
 
 	wino winoRun
 }
