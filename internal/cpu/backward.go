@@ -38,7 +38,7 @@ func prepareConvWeights(p *prep) (ops.Kernel, error) {
 		return nil, nil
 	}
 	k, err := convolve.NewWeights(convolve.WeightsSpec{Images: x.shape[0], Groups: group, Channels: y.shape[1], Filters: d.shape[1] / group,
-		In: pair(w.in), Out: pair(w.out), Kernel: pair(w.kernel), Stride: pair(w.stride), Dilation: pair(w.dilation), Begin: pair(w.begin)})
+		In: pair(w.in), Out: pair(w.out), Kernel: pair(w.kernel), Stride: pair(w.stride), Dilation: pair(w.dilation), Begin: pair(w.begin)}, p.threads)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,10 @@ func prepareConvWeights(p *prep) (ops.Kernel, error) {
 func pair(v [3]int) [2]int { return [2]int{v[1], v[2]} }
 
 // Choice says how it is computed.
-func (*convWeights) Choice() backend.Choice {
+func (k *convWeights) Choice() backend.Choice {
+	if k.ByPixels() {
+		return backend.Choice{Algorithm: "products of pixels", Reason: "few channels and filters: a tap is a product of the same pixels from another one on"}
+	}
 	return backend.Choice{Algorithm: "products over blocks of pixels", Reason: "patches of a block stay in the second cache"}
 }
 

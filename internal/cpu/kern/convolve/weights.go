@@ -28,8 +28,9 @@ type Weights struct {
 	filters, channels gemm.Split // of a group into tasks
 	rows, columns     gemm.Split // of an image into blocks: lines, and the pixels of a line where a block is less than one
 	products          map[[3]int]*gemm.Gemm
-	inPlace           bool // patches are the image
-	per, cols         int  // workspace of a task: bytes, and floats of patches
+	pixels            *pixelWeights // in the place of all this, or nil
+	inPlace           bool          // patches are the image
+	per, cols         int           // workspace of a task: bytes, and floats of patches
 }
 
 // Bounds of a task: taps of channels, floats of the patches of a block, which stay in the second cache, and the least number of filters where
@@ -40,8 +41,11 @@ const (
 	weightFilters = 5
 )
 
-// NewWeights prepares it.
-func NewWeights(s WeightsSpec) (*Weights, error) {
+// NewWeights prepares it for so many threads.
+func NewWeights(s WeightsSpec, threads int) (*Weights, error) {
+	if p := newPixelWeights(s, threads); p != nil {
+		return &Weights{pixels: p}, nil
+	}
 	k := &Weights{s: s, products: map[[3]int]*gemm.Gemm{}}
 	taps := s.Kernel[0] * s.Kernel[1]
 	k.channels = gemm.NewSplit(s.Channels, max(1, weightTaps/taps))
@@ -84,13 +88,30 @@ func (k *Weights) prepareProducts(ld int) (bytes int, err error) {
 }
 
 // Tasks is how many tasks there are, which do not depend on each other.
-func (k *Weights) Tasks() int { return k.s.Groups * k.channels.P * k.filters.P }
+func (k *Weights) Tasks() int {
+	if k.pixels != nil {
+		return k.pixels.tasks()
+	}
+	return k.s.Groups * k.channels.P * k.filters.P
+}
+
+// ByPixels reports that there are no patches.
+func (k *Weights) ByPixels() bool { return k.pixels != nil }
 
 // TaskBytes is the workspace of a task.
-func (k *Weights) TaskBytes() int { return k.per }
+func (k *Weights) TaskBytes() int {
+	if k.pixels != nil {
+		return k.pixels.taskBytes()
+	}
+	return k.per
+}
 
 // Task computes a part of the weights y from x and the derivative d, unless done is closed meanwhile.
 func (k *Weights) Task(done <-chan struct{}, i int, x, d, y []float32, ws []byte) error {
+	if k.pixels != nil {
+		k.pixels.task(done, i, x, d, y, ws)
+		return nil
+	}
 	part := i % k.channels.P
 	c0, channels := k.channels.Part(part)
 	i /= k.channels.P

@@ -24,7 +24,7 @@ func TestWeightsWorkspace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			kernel := [2]int{min(c.k, c.height), c.k}
 			in := [2]int{c.height + kernel[0] - 1, c.width + kernel[1] - 1}
-			k, err := NewWeights(WeightsSpec{Images: 1, Groups: 1, Channels: c.channels, Filters: 16, In: in, Out: [2]int{c.height, c.width}, Kernel: kernel, Stride: one, Dilation: one})
+			k, err := NewWeights(WeightsSpec{Images: 1, Groups: 1, Channels: c.channels, Filters: 16, In: in, Out: [2]int{c.height, c.width}, Kernel: kernel, Stride: one, Dilation: one}, 1)
 			require.NoError(t, err)
 			assert.LessOrEqual(t, k.cols, weightPatches)
 			most := 0
