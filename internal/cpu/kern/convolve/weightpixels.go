@@ -38,7 +38,7 @@ type pixelSide struct {
 }
 
 const (
-	pixelFloats = 48 << 10 // about how many floats of both operands a strip has
+	pixelFloats = 48 << 10 // about how many floats of both operands a strip has; patches have parts of longer lines
 	pixelMost   = 1 << 18  // weights up to which they are added up in another order, in the workspace
 )
 
@@ -53,7 +53,9 @@ func newPixelWeights(s WeightsSpec, threads int) *pixelWeights {
 	if swapped := k.cost(s.Filters, s.Channels); s.Stride[1] == 1 && swapped < least {
 		k.swapped, least = true, swapped
 	}
-	if least > 3*s.Channels*s.Filters {
+	line := (s.Out[1]-1)*s.Stride[1] + (s.Kernel[1]-1)*s.Dilation[1] + 1
+	each := s.Stride[0]*line*s.Channels + s.Out[1]*s.Filters
+	if least > 3*s.Channels*s.Filters || each > pixelFloats {
 		return nil
 	}
 	rows := s.Filters
@@ -63,8 +65,6 @@ func newPixelWeights(s WeightsSpec, threads int) *pixelWeights {
 	k.width, k.panels = machine.RoundUp(k.cols, t.Lanes()), gemm.NewSplit(rows, t.Mr)
 	k.parts = gemm.NewSplit(k.panels.P, machine.CeilDiv(k.panels.P, max(1, threads)))
 	k.taps = gemm.NewSplit(taps, machine.CeilDiv(taps, machine.CeilDiv(max(1, threads), k.parts.P)))
-	line := (s.Out[1]-1)*s.Stride[1] + (s.Kernel[1]-1)*s.Dilation[1] + 1
-	each := s.Stride[0]*line*s.Channels + s.Out[1]*s.Filters
 	k.strips = gemm.NewSplit(s.Out[0], max(1, pixelFloats/each))
 	lines := k.strips.Largest()
 	k.x = pixelSide{s.Channels, s.In, s.Begin, k.reach(lines), line, s.Stride[0]}
