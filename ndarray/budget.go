@@ -22,8 +22,10 @@ func NewIn(b Budget, dt DType, shape ...int) (_ *Array, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.Ask("an array", allocated(n)); err != nil {
-		return nil, err
+	if len(shape) > 0 {
+		if err := b.Ask("an array", allocated(n)); err != nil {
+			return nil, err
+		}
 	}
 	a := &Array{DType: dt, Shape: append([]int(nil), shape...)}
 	if dt == String {
