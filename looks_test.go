@@ -26,9 +26,9 @@ import (
 // No stage derives another context from the one it is given.
 
 const (
-	mostBetween = 375_000         // between two looks, keys written to a map that grows: about 20 ms on an idle machine
+	mostBetween = 250_000         // between two looks, keys written to a map that grows: about 13 ms on an idle machine
 	mostInStage = 4 * time.Second // processor time after which the context ends
-	manyNodes   = 10_000
+	manyNodes   = 5_000
 )
 
 // work takes the thread's time for half of mostBetween.

@@ -48,7 +48,7 @@ func (imp *importer) mainInputs(s *scope, w *onnxwire.Graph) (map[string]bool, e
 	has := initialized(w)
 	constant := imp.opts.Initializers == InitializersConstant || imp.opts.Initializers == InitializersAuto && imp.model.IRVersion < 4
 	defaults := map[string]bool{}
-	syms := newSymbols(w.Inputs)
+	syms := newSymbols(imp.ctx, w.Inputs)
 	for _, in := range w.Inputs {
 		if err := imp.ctx.Err(); err != nil {
 			return nil, err

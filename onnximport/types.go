@@ -1,6 +1,7 @@
 package onnximport
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
@@ -79,9 +80,12 @@ func plainDim(_ int, d *onnxwire.Dim) ssa.Dim {
 type symbols struct{ taken map[string]bool }
 
 // newSymbols reserves every name that an input uses for a dimension.
-func newSymbols(inputs []*onnxwire.ValueInfo) *symbols {
+func newSymbols(ctx context.Context, inputs []*onnxwire.ValueInfo) *symbols {
 	s := &symbols{taken: map[string]bool{}}
 	for _, in := range inputs {
+		if ctx.Err() != nil {
+			break // as the reader of the inputs sees
+		}
 		t, _ := typeOf(in.Type, plainDim) // an error is reported where the input is made
 		for e := &t; e != nil; e = e.Elem {
 			for _, d := range e.Shape {

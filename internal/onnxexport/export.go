@@ -114,6 +114,9 @@ func (x *exporter) run() error {
 	if x.model.Graph, err = x.mainGraph(); err != nil {
 		return err
 	}
+	if err := x.opts.Context.Err(); err != nil {
+		return err
+	}
 	x.model.OpsetImports = x.opsets.imports()
 	x.model.IRVersion = x.irVersion()
 	return nil

@@ -19,9 +19,15 @@ func (x *exporter) mainGraph() (*onnxwire.Graph, error) {
 	}
 	scope := newNames(nil)
 	for _, p := range g.Params {
+		if err := x.opts.Context.Err(); err != nil {
+			return nil, err
+		}
 		x.names[p] = scope.fresh(p.Name)
 	}
 	outputs := x.outputNames()
+	if err := x.opts.Context.Err(); err != nil {
+		return nil, err
+	}
 	for _, name := range outputs {
 		scope.taken[name] = true
 	}
@@ -50,6 +56,9 @@ func (x *exporter) mainGraph() (*onnxwire.Graph, error) {
 		return nil, err
 	}
 	for i, r := range g.Results {
+		if err := x.opts.Context.Err(); err != nil {
+			return nil, err
+		}
 		out.Outputs = append(out.Outputs, x.outputInfo(i, outputs[i], r))
 		if name := x.names[r]; name != outputs[i] {
 			out.Nodes = append(out.Nodes, x.identity(r, name, outputs[i]))

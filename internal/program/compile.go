@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -136,8 +137,11 @@ func (c *compiler) instructions(ctx context.Context, g *ssa.Graph) (err error) {
 	if p.Main, err = c.block(g, nil); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	c.markCaches()
-	if err := c.markStates(); err != nil {
+	if err := cmp.Or(c.markStates(), ctx.Err()); err != nil {
 		return err
 	}
 	c.markOverwrites()

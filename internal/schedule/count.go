@@ -108,7 +108,7 @@ type counter struct {
 
 // newModel counts one level. control holds what its control-flow nodes need.
 func newModel(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *model {
-	c := newCounter(g, rot, control, how)
+	c := newCounter(ctx, g, rot, control, how)
 	c.nestConcats()
 	c.makeRegions(ctx)
 	for i := range g.Nodes {
@@ -127,11 +127,11 @@ func newModel(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control ma
 	return c.m
 }
 
-func newCounter(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *counter {
+func newCounter(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *counter {
 	c := &counter{g: g, how: how, rot: rot, control: control, m: &model{nodes: make([]mnode, len(g.Nodes))},
 		place: make([]place, g.NumValues()), inside: map[*ssa.Value]member{}, ambiguous: map[*ssa.Value]bool{},
 		exact: map[*ssa.Value]bool{}, ambiguousRegions: map[int32]bool{}, carriedBy: map[*ssa.Value]*ssa.Value{}, spansOf: make([]run, g.NumValues()), index: make([]int32, g.NumNodeIDs())}
-	c.findPlaces()
+	c.findPlaces(ctx)
 	return c
 }
 
@@ -141,14 +141,17 @@ func sizeOf(v *ssa.Value) int64 {
 	return int64(n)
 }
 
-// findPlaces gives every value its place.
-func (c *counter) findPlaces() {
+// findPlaces gives every value its place, or those that it comes to before the context ends.
+func (c *counter) findPlaces(ctx context.Context) {
 	params, made := carriedBlocks(c.rot)
 	for i, p := range params {
 		c.place[p.ID].spot = spot{p, 0, sizeOf(p)}
 		c.carriedBy[made[i]] = p
 	}
-	for _, n := range c.g.Nodes {
+	for i, n := range c.g.Nodes {
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return
+		}
 		if in := c.control[n]; in != nil {
 			c.placeResults(n, in)
 			continue

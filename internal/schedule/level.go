@@ -236,7 +236,7 @@ func (l *leveler) decide(x leaf) []counting {
 		return nil
 	}
 	l.g.Nodes = l.given
-	c := newCounter(l.g, l.rot, l.control, x.how)
+	c := newCounter(l.ctx, l.g, l.rot, l.control, x.how)
 	at := make([]int, len(x.order)) // position by node
 	for i, n := range x.order {
 		at[n] = i
