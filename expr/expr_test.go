@@ -373,3 +373,50 @@ func TestZeroEngine(t *testing.T) {
 	assert.ErrorContains(t, err, "NewEngine")
 	assert.NoError(t, (*expr.Engine)(nil).Assign(t.Context(), expr.Into(x, x.Add(x))))
 }
+
+// TestNamedErrors: what expressions are refused for, by name.
+func TestNamedErrors(t *testing.T) {
+	require.NoError(t, expr.Register("endless", func(x ...expr.Expr[float32]) expr.Expr[float32] {
+		return expr.Apply[float32]("endless", x[0]).Add(expr.Apply[float32]("endless", x[0]))
+	}))
+	require.NoError(t, expr.Register("halves", func(x ...expr.Expr[float32]) expr.Expr[float32] {
+		if len(x) == 1 {
+			return x[0]
+		}
+		var low, high []expr.Value[float32]
+		for i, v := range x {
+			if i < len(x)/2 {
+				low = append(low, v)
+			} else {
+				high = append(high, v)
+			}
+		}
+		return expr.Apply("halves", low...).Add(expr.Apply("halves", high...))
+	}))
+	require.NoError(t, expr.Register("first", func(x ...expr.Expr[float32]) expr.Expr[float32] { return x[0] }))
+	one := num(1)
+	require.ErrorContains(t, expr.Apply[float32]("halves").Err(), "without end")
+	require.NoError(t, expr.Apply("halves", one, one, one, one, one).Err())
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"applies itself", expr.Apply[float32]("endless", one).Err(), "endless: it applies itself without end"},
+		{"panics", expr.Apply[float32]("first").Err(), `the function that builds "first" panicked`},
+		{"registered for another type", expr.Apply("halves", expr.Num[int32](1)).Err(), "halves: it is registered for float32, not for int32"},
+		{"no integer", expr.Num[int32](0.5).Err(), "Num: 0.5 is no number of int32"},
+		{"not of the type", expr.Num[uint8](300).Err(), "Num: 300 is no number of uint8"},
+		{"NaN of integers", expr.Num[int64](math.NaN()).Err(), "Num: NaN is no number of int64"},
+		{"of integers", expr.Num[int64](-1 << 62).Err(), ""},
+		{"rounded", expr.Num[berth.Float16](0.1).Err(), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.want == "" {
+				require.NoError(t, tt.err)
+				return
+			}
+			require.ErrorContains(t, tt.err, tt.want)
+		})
+	}
+}

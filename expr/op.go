@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 	"unsafe"
 
@@ -268,8 +269,14 @@ func Map[T, U Elem](f Func[T, U], x Value[T]) Expr[U] {
 // built is how a registered operator is built, by name and element type.
 var built struct {
 	sync.RWMutex
-	by map[string]any
+	by      map[string]any
+	endless sync.Map     // names of those that were found to apply themselves without end, until none is being built
+	depth   atomic.Int32 // of those that are being built
 }
+
+// mostNested is how many registered operators may be built inside one another: one that always applies itself would end the process, whose
+// stack has a limit, too.
+const mostNested = 10_000
 
 // Register makes a composition an operator of an element type: [Apply] builds it by its name. A name is registered
 // once for each type, and no name of ONNX's.
@@ -298,6 +305,9 @@ func Apply[T Elem](name string, x ...Value[T]) Expr[T] {
 		in[i] = nodeOf(v)
 	}
 	if build == nil {
+		if err := otherTypes(name, dtypeOf[T]()); err != nil {
+			return Expr[T]{failed(err)}
+		}
 		if o := ops.Lookup("", name); o != nil && o.Facts.Access == ops.Elementwise && len(in) > 0 && !slices.Contains(in, nil) {
 			return Expr[T]{each(name, dtypeOf[T](), nil, in...)}
 		}
@@ -313,6 +323,18 @@ func Apply[T Elem](name string, x ...Value[T]) Expr[T] {
 	return called(name, build, args)
 }
 
+// otherTypes is the error of an operator that was registered for other element types alone.
+func otherTypes(name string, dt ndarray.DType) error {
+	built.RLock()
+	defer built.RUnlock()
+	for key := range built.by {
+		if of, other, _ := strings.Cut(key, "|"); of == name {
+			return &TypeError{name, fmt.Sprintf("it is registered for %s, not for %s", other, dt), nil}
+		}
+	}
+	return nil
+}
+
 // called builds a registered operator; a panic of its function is an error of the expression.
 func called[T Elem](name string, build func(x ...Expr[T]) Expr[T], args []Expr[T]) (e Expr[T]) {
 	var err error
@@ -322,5 +344,15 @@ func called[T Elem](name string, build func(x ...Expr[T]) Expr[T], args []Expr[T
 		}
 	}()
 	defer rescue.Into(&err)
-	return Expr[T]{build(args...).operand(*new(T))}
+	defer func() {
+		if built.depth.Add(-1) == 0 {
+			built.endless.Clear()
+		}
+	}()
+	if _, is := built.endless.Load(name); built.depth.Add(1) > mostNested || is {
+		built.endless.Store(name, nil)
+		return Expr[T]{failed(&TypeError{name, "it applies itself without end", nil})}
+	}
+	rescue.Call(fmt.Sprintf("the function that builds %q", name), func() { e = Expr[T]{build(args...).operand(*new(T))} })
+	return e
 }

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -55,7 +56,7 @@ func optional[T Elem](v Value[T]) *node {
 
 func dtypeOf[T Elem]() ndarray.DType { return ndarray.DTypeOf(*new(T)) }
 
-// Num is a scalar constant, rounded to the element type. It is part of what is compiled: a number that
+// Num is a scalar constant, rounded to an element type of floats. Integers are those of their type; other numbers are an error. It is part of what is compiled: a number that
 // changes from one assignment to the next should be a [Tensor] without dimensions.
 func Num[T Elem](v float64) Expr[T] {
 	a := ndarray.Must(dtypeOf[T]())
@@ -66,6 +67,8 @@ func Num[T Elem](v float64) Expr[T] {
 	}
 	if a.DType == ndarray.Bool {
 		a.SetFloat(0, v)
+	} else if !a.DType.IsFloat() && a.Float(0) != v {
+		return Expr[T]{failed(&TypeError{"Num", fmt.Sprintf("%v is no number of %s", v, a.DType), nil})}
 	}
 	return Expr[T]{constant(a)}
 }
