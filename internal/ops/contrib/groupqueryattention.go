@@ -123,6 +123,7 @@ func (g *groupQuery[T]) readLengths() {
 		kit.Failf("total_sequence_length=%d with %d new positions", total, g.q.Seq)
 	}
 	g.total = int(total)
+	g.lens, g.past = kit.Make[int](g.c, g.q.Batch)[:0], kit.Make[int](g.c, g.q.Batch)[:0]
 	for b := range g.q.Batch {
 		n := lens.Int(b) + 1
 		if n < 0 || n > total {

@@ -54,6 +54,7 @@ func evalSparseAttention(c *ops.Call) {
 		kit.Failf("total_sequence_length=%d with %d new positions and caches of %d", total, g.q.Seq, past.Shape[2])
 	}
 	g.total = int(total)
+	g.lens, g.past = kit.Make[int](c, g.q.Batch)[:0], kit.Make[int](c, g.q.Batch)[:0]
 	for b := range g.q.Batch {
 		n := lens.Int(b)
 		before := n - int64(g.q.Seq)
@@ -81,15 +82,18 @@ func readKeyBlocks(c *ops.Call, total, queryHeads int) *keyBlocks {
 	if layouts < 1 || layouts != cols.Shape[0] || queryHeads%layouts != 0 || count < 1 || count*k.size < total {
 		kit.Failf("block_row_indices %v and block_col_indices %v with blocks of %d do not cover %d positions of %d heads", rows.Shape, cols.Shape, k.size, total, queryHeads)
 	}
+	w := kit.Watching(c)
 	for l := range layouts {
-		seen := make([][]bool, count)
+		seen := kit.Make[[]bool](c, count)
 		for i := range seen {
-			seen[i] = make([]bool, count)
+			w.Did(1 + count/64)
+			seen[i] = kit.Make[bool](c, count)
 			from, to := rows.Int(l*(count+1)+i), rows.Int(l*(count+1)+i+1)
 			if from < 0 || to < from || to > int64(cols.Shape[1]) {
 				kit.Failf("row %d of layout %d has columns %d to %d of %d", i, l, from, to, cols.Shape[1])
 			}
 			for j := from; j < to; j++ {
+				w.Did(1)
 				col := cols.Int(l*cols.Shape[1] + int(j))
 				if col < 0 || col >= int64(count) {
 					kit.Failf("row %d of layout %d names block %d of %d", i, l, col, count)

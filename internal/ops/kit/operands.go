@@ -213,6 +213,17 @@ func Positions(n int) []int {
 	return out
 }
 
+// PositionsIn is [Positions] in the budget of the call, for numbers that its operands decide.
+func PositionsIn(c *ops.Call, n int) []int {
+	out := Make[int](c, n)
+	w := Watching(c)
+	for i := range out {
+		w.Did(1)
+		out[i] = i
+	}
+	return out
+}
+
 // ListedAxes returns the axes of attribute axes, all of them without it.
 func ListedAxes(n *ssa.Node, rank int) []int {
 	if n.Has("axes") {

@@ -148,7 +148,7 @@ func evalCastMap(c *ops.Call) {
 	if keys.DType != ndarray.Int64 {
 		kit.Failf("the map's keys are %s, they must be int64", keys.DType)
 	}
-	order := kit.Positions(keys.Len())
+	order := kit.PositionsIn(c, keys.Len())
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(keys.Int(i), keys.Int(j)) })
 	sparse, cols := ops.Str(c.Node, "map_form") == "SPARSE", int64(keys.Len())
 	if sparse {

@@ -69,7 +69,7 @@ func writePositions(c *ops.Call, batch, size, n int) []int {
 		kit.Failf("%d write indices for a batch of %d", len(at), batch)
 	}
 	mode := ops.Str(c.Node, "mode")
-	out := make([]int, batch)
+	out := kit.Make[int](c, batch)
 	for i, p := range at {
 		if mode == "circular" && size > 0 {
 			p %= int64(size)

@@ -101,13 +101,13 @@ func groupEqual(c *ops.Call, n int, compare func(i, j int) int, sorted bool) uni
 	if sorted {
 		return g
 	}
-	rank := make([]int, len(g.first)) // class -> position by first appearance
-	byFirst := kit.Positions(len(g.first))
+	rank := kit.Make[int](c, len(g.first)) // class -> position by first appearance
+	byFirst := kit.PositionsIn(c, len(g.first))
 	slices.SortFunc(byFirst, func(a, b int) int {
 		w.Did(1)
 		return cmp.Compare(g.first[a], g.first[b])
 	})
-	first, count := make([]int, len(rank)), make([]int, len(rank))
+	first, count := kit.Make[int](c, len(rank)), kit.Make[int](c, len(rank))
 	for pos, class := range byFirst {
 		w.Did(1)
 		rank[class], first[pos], count[pos] = pos, g.first[class], g.count[class]

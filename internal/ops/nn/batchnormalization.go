@@ -157,7 +157,7 @@ type channels struct{ n, c, plane int }
 
 // channelMoments returns mean and population variance of every channel.
 func channelMoments[T kit.RealNum](c *ops.Call, b channels, x []T) (mean, variance []float64) {
-	mean, variance = make([]float64, b.c), make([]float64, b.c)
+	mean, variance = kit.Make[float64](c, b.c), kit.Make[float64](c, b.c)
 	w := kit.Watching(c)
 	count := float64(b.n) * float64(b.plane)
 	for i := range b.n * b.c {

@@ -71,13 +71,14 @@ func RecurrenceOf(c *ops.Call, gates, hidden int) *Recurrence {
 	if h := ops.IntOr(c.Node, "hidden_size", int64(hidden)); h != int64(hidden) {
 		kit.Failf("hidden_size=%d, but the weights are for %d", h, hidden)
 	}
-	r.readLens(c.Array(4))
+	r.readLens(c)
 	return r
 }
 
-func (r *Recurrence) readLens(a *ndarray.Array) {
+func (r *Recurrence) readLens(c *ops.Call) {
+	a := c.Array(4)
 	kit.WantShape("sequence_lens", a, r.batch)
-	r.lens = make([]int, r.batch)
+	r.lens = kit.Make[int](c, r.batch)
 	for i := range r.lens {
 		r.lens[i] = r.seq
 		if a != nil {
@@ -177,7 +178,7 @@ func runDirection[T kit.RealNum](c *ops.Call, r *Recurrence, p *RecurrentParts[T
 			}
 		}
 	}
-	at, active := make([]int, r.batch), make([]bool, r.batch)
+	at, active := kit.Make[int](c, r.batch), kit.Make[bool](c, r.batch)
 	for s := range r.seq {
 		kit.CheckEnded(c)
 		for b, n := range r.lens {

@@ -61,11 +61,14 @@ func evalTopK(c *ops.Call) {
 	indices := kit.Result(c, 1, ndarray.Int64, shape...)
 	better := topKOrder(c, a, ops.Int(c.Node, "largest") != 0)
 	at := ndarray.Slice[int64](indices)
-	w := kit.Watching(c)
+	w, line := kit.Watching(c), kit.Make[int](c, size)
 	for o := range outer {
 		for i := range inner {
 			base := o*size*inner + i
-			line := kit.Positions(size)
+			for p := range line {
+				w.Did(1)
+				line[p] = p
+			}
 			slices.SortStableFunc(line, func(p, q int) int {
 				w.Did(1)
 				return -better(base+p*inner, base+q*inner)

@@ -39,7 +39,7 @@ func evalConcatFromSequence(c *ops.Call) {
 		kit.Failf("the sequence is empty: the shape of the result is not known")
 	}
 	stack, axis := ops.Int(c.Node, "new_axis") != 0, ops.Int(c.Node, "axis")
-	parts := make([]*ndarray.Array, len(s.Items))
+	parts := kit.Make[*ndarray.Array](c, len(s.Items))
 	for i, v := range s.Items {
 		a, ok := v.(*ndarray.Array)
 		if !ok {

@@ -167,7 +167,7 @@ func (p *resizePlan) axisTaps(c *ops.Call, x *resizeAxis) (taps [][]tap, outside
 func sampleNearest(c *ops.Call, out, a *ndarray.Array, taps [][][]tap) {
 	maps := make([][]int, len(taps))
 	for k := range maps {
-		maps[k] = kit.Positions(out.Shape[k])
+		maps[k] = kit.PositionsIn(c, out.Shape[k])
 		for y, t := range taps[k] {
 			maps[k][y] = t[0].index
 		}
