@@ -148,6 +148,7 @@ var bombs = []struct{ name, graph string }{
 	{"strings of constants", `in %x: float32[4] const %s0: string[] = "0.5" ` + doubled("StringConcat", 26) + ` %y = Cast(%s26) [to=1] %z = Add(%x, %y) out %z`},
 	{"tokens", `in %a: int64[8000000] const %k: int64[] = 1000000 %x = Add(%a, %k) %t = TfIdfVectorizer(%x) [max_gram_length=1, max_skip_count=0, min_gram_length=1, mode="TF", ngram_counts=[0], ngram_indexes=[0], pool_int64s=[1]] out %t`},
 	{"case of a long string", `in %x: float32[1] %s0 = Cast(%x) [to=8] ` + doubled("StringConcat", 24) + ` %y = StringNormalizer(%s24) [case_change_action="LOWER"] out %y`},
+	{"taps of Resize", `in %x: int64[2000000] const %s: float32[1] = [2] %y = Resize(%x, _, %s) [mode="cubic"] out %y`},
 	{"blocks of sparse attention", `in %x: float32[1,1,8] const %c: int64[4] = [1, 1, 4, 8] const %n: int64[2] = [1, 200001] const %k: int32[1,1] = [0] const %t: int32[] = 1 const %l: int32[1] = [1] ` +
 		`%p = ConstantOfShape(%c) %z = ConstantOfShape(%n) %r = Cast(%z) [to=6] %y = com.microsoft.SparseAttention(%x, %x, %x, %p, %p, %r, %k, %t, %l) [kv_num_heads=1, num_heads=1, sparse_block_size=16] out %y`},
 	{"strings", `in %x: float32[4] %s0 = Cast(%x) [to=8] ` + doubled("StringConcat", 30) + ` out %s30`},

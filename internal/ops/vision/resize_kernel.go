@@ -3,6 +3,7 @@ package vision
 import (
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
@@ -155,10 +156,14 @@ func (p *resizePlan) axisTaps(c *ops.Call, x *resizeAxis) (taps [][]tap, outside
 		return nil, nil
 	}
 	taps, outside = kit.Make[[]tap](c, x.out), kit.Make[bool](c, x.out)
-	w := kit.Watching(c)
+	w, made := kit.Watching(c), 0 // made since memory was asked for
 	for y := range taps {
 		taps[y], outside[y] = p.taps(x, y)
 		w.Did(1 + len(taps[y]))
+		if made += len(taps[y]); made >= 1<<14 || y == len(taps)-1 {
+			kit.Check(c.Memory.AskContext(c.Ctx, "the taps of Resize", int64(made)*int64(unsafe.Sizeof(tap{}))))
+			made = 0
+		}
 	}
 	return taps, outside
 }
