@@ -13,6 +13,8 @@
 //	conv_matrix, segments            convolution as a product with patches
 //	direct                           direct convolution
 //	winograd                         Winograd convolution
+//	runweights                       weights that a run is given, turned around for derivatives by images
+//	weights, weightpixels            derivatives by weights: with patches, by pixels
 //	planes                           volumes, as convolutions of images
 //	transposed, columns              transposed convolution: by phases, as a product
 //	taps, strips, depth, pooling     windows: depthwise convolution, pooling
