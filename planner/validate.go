@@ -122,6 +122,9 @@ func sweepTime(ctx context.Context, o Intervals, p *Problem, s *Solution) *Fault
 		}
 		runs = liveRanges(&o.Buffers[i], runs[:0])
 		for _, r := range runs {
+			if r.Lo < -maxPoint || r.Hi > maxPoint { // [Problem.Check] says so: no word has room for it
+				return sweepBytes(p, s)
+			}
 			events = append(events, uint64(int64(r.Lo)+maxPoint)<<32|birth|uint64(i), uint64(int64(r.Hi)+maxPoint)<<32|uint64(i))
 		}
 	}
@@ -241,13 +244,14 @@ func rankByOffset(offsets []int64) (byRank, rank []int) {
 // sweepBytes looks for overlaps under any order: among buffers that share bytes none may interfere.
 func sweepBytes(p *Problem, s *Solution) *Fault {
 	byRank, _ := rankByOffset(s.Offsets)
+	order := p.order()
 	for k, a := range byRank {
 		end := s.Offsets[a] + p.Buffers[a].Size
 		for _, b := range byRank[k+1:] {
 			if s.Offsets[b] >= end {
 				break
 			}
-			if touches(p, s, a, b) && p.Order.Interfere(a, b) {
+			if touches(p, s, a, b) && order.Interfere(a, b) {
 				return overlap(p, s, a, b)
 			}
 		}

@@ -53,6 +53,7 @@ func TestValidateFaults(t *testing.T) {
 			p.Buffers[0].Hi, p.Buffers[0].Holes = 4, []planner.Range{{Lo: 1, Hi: 4}}
 		}, plan(8, 8, 0, 0, 4), 0, true},
 		{"size zero", func(p *planner.Problem) { p.Buffers[1].Size = 0 }, plan(8, 8, 0, 3, 0), 0, true},
+		{"points that Check refuses", func(p *planner.Problem) { p.Buffers[0].Lo = -math.MaxInt32 - 1 }, plan(12, 8, 0, 2, 8), planner.FaultOverlap, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
