@@ -394,6 +394,8 @@ func TestNamedErrors(t *testing.T) {
 		return expr.Apply("halves", low...).Add(expr.Apply("halves", high...))
 	}))
 	require.NoError(t, expr.Register("first", func(x ...expr.Expr[float32]) expr.Expr[float32] { return x[0] }))
+	require.NoError(t, expr.Register("of two types", func(x ...expr.Expr[float64]) expr.Expr[float64] { return x[0] }))
+	require.NoError(t, expr.Register("of two types", func(x ...expr.Expr[int8]) expr.Expr[int8] { return x[0] }))
 	one := num(1)
 	require.ErrorContains(t, expr.Apply[float32]("halves").Err(), "without end")
 	require.NoError(t, expr.Apply("halves", one, one, one, one, one).Err())
@@ -405,6 +407,7 @@ func TestNamedErrors(t *testing.T) {
 		{"applies itself", expr.Apply[float32]("endless", one).Err(), "endless: it applies itself without end"},
 		{"panics", expr.Apply[float32]("first").Err(), `the function that builds "first" panicked`},
 		{"registered for another type", expr.Apply("halves", expr.Num[int32](1)).Err(), "halves: it is registered for float32, not for int32"},
+		{"registered for other types", expr.Apply("of two types", one).Err(), "of two types: it is registered for float64, int8, not for float32"},
 		{"no integer", expr.Num[int32](0.5).Err(), "Num: 0.5 is no number of int32"},
 		{"not of the type", expr.Num[uint8](300).Err(), "Num: 300 is no number of uint8"},
 		{"NaN of integers", expr.Num[int64](math.NaN()).Err(), "Num: NaN is no number of int64"},

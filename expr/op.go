@@ -327,12 +327,17 @@ func Apply[T Elem](name string, x ...Value[T]) Expr[T] {
 func otherTypes(name string, dt ndarray.DType) error {
 	built.RLock()
 	defer built.RUnlock()
+	var others []string
 	for key := range built.by {
-		if of, other, _ := strings.Cut(key, "|"); of == name {
-			return &TypeError{name, fmt.Sprintf("it is registered for %s, not for %s", other, dt), nil}
+		if other, is := strings.CutPrefix(key, name+"|"); is && !strings.Contains(other, "|") {
+			others = append(others, other)
 		}
 	}
-	return nil
+	if len(others) == 0 {
+		return nil
+	}
+	slices.Sort(others)
+	return &TypeError{name, fmt.Sprintf("it is registered for %s, not for %s", strings.Join(others, ", "), dt), nil}
 }
 
 // called builds a registered operator; a panic of its function is an error of the expression.

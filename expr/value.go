@@ -56,8 +56,8 @@ func optional[T Elem](v Value[T]) *node {
 
 func dtypeOf[T Elem]() ndarray.DType { return ndarray.DTypeOf(*new(T)) }
 
-// Num is a scalar constant, rounded to an element type of floats. Integers are those of their type; other numbers are an error. It is part of what is compiled: a number that
-// changes from one assignment to the next should be a [Tensor] without dimensions.
+// Num is a scalar constant, rounded to an element type of floats; a number that an integer type does not have is an error. It is part of
+// what is compiled: a number that changes from one assignment to the next should be a [Tensor] without dimensions.
 func Num[T Elem](v float64) Expr[T] {
 	a := ndarray.Must(dtypeOf[T]())
 	if a.DType.IsFloat() || math.Abs(v) >= 1<<53 {
