@@ -263,6 +263,8 @@ func (g *geometry) slidesByOne() bool {
 // whyPatches says why the direct algorithm is not used.
 func (g *geometry) whyPatches() string {
 	switch {
+	case !g.s.ConstW && given == nil:
+		return "weights are not constant"
 	case !g.laysOut():
 		return "weights are not constant, and few pixels use them or rows are long"
 	case !g.directFits():
