@@ -103,6 +103,7 @@ func (x *exporter) constant(name string, c *ssa.Constant, out *onnxwire.Graph, s
 	case err != nil:
 		return err
 	case x.literals[c]:
+		x.opsets.require(1, "Constant")
 		t.Name = ""
 		out.Nodes = append(out.Nodes, &onnxwire.Node{OpType: "Constant", Outputs: []string{name},
 			Attributes: []*onnxwire.Attribute{{Name: "value", Type: onnxwire.AttrTensor, T: t}}})

@@ -504,3 +504,23 @@ func TestLiteralsStayNodes(t *testing.T) {
 		})
 	}
 }
+
+// TestLiteralsNeedTheDomain: a model without operators of the default domain names it for the Constant nodes that are written.
+func TestLiteralsNeedTheDomain(t *testing.T) {
+	literal := ssa.NewConstant(ndarray.Of([]float32{3, 4}, 2))
+	literal.SetLiteral()
+	g := ssa.NewGraph("g")
+	at := g.AddParam("at", ssa.StaticTensor(ndarray.Int64, 1))
+	for name, c := range map[string]*ssa.Constant{"w": ssa.NewConstant(ndarray.Of([]float32{1, 2}, 2)), "b": literal} {
+		n := g.NewNode("ArrayFeatureExtractor", []*ssa.Value{g.AddConst(name, c), at}, 1)
+		n.Domain = "ai.onnx.ml"
+		g.Results = append(g.Results, n.Out[0])
+	}
+	m := module(t, g)
+	m.Opsets = []ssa.Opset{{Domain: "ai.onnx.ml", Version: 3}}
+	w := export(t, m, Options{})
+	require.Equal(t, "Constant", w.Graph.Nodes[0].OpType)
+	require.Len(t, w.OpsetImports, 2)
+	assert.Equal(t, "", w.OpsetImports[1].Domain)
+	imported(t, w)
+}
