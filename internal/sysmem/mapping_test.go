@@ -45,3 +45,12 @@ func TestPrefaultKeepsBytes(t *testing.T) {
 	}
 	assert.Zero(t, bytes.Count(func() []byte { b := make([]byte, 4*prefaultBytes); Prefault(b); return b }(), []byte{1}))
 }
+
+// TestLargePagesKeepBytes: memory of any address and length keeps what it holds.
+func TestLargePagesKeepBytes(t *testing.T) {
+	b := bytes.Repeat([]byte{1}, largeBytes+4096)
+	for _, part := range [][]byte{b, b[1:], b[:largeBytes-1], b[4095 : len(b)-1], nil} {
+		LargePages(part)
+	}
+	assert.Equal(t, len(b), bytes.Count(b, []byte{1}))
+}

@@ -2,6 +2,7 @@ package sysmem
 
 import (
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +19,6 @@ func discard(b []byte) {
 const hugePage = 2 << 20
 
 // prefault brings the whole pages in for writing, in large pages where the system has them and their addresses hold nothing yet.
-// Kernels before 5.14 refuse to.
 func prefault(b []byte) {
 	if b = wholePages(b); len(b) == 0 {
 		return
@@ -37,8 +37,18 @@ func largePages(b []byte) {
 	}
 }
 
-// bring brings b in for writing. From an address past another one, pages may be large ones.
+// populates reports that the kernel brings pages in for writing, as those from 5.14 on do. A call without a length tells (madvise(2)).
+var populates = sync.OnceValue(func() bool {
+	_, _, refused := unix.Syscall(unix.SYS_MADVISE, 0, 0, unix.MADV_POPULATE_WRITE)
+	return refused == 0
+})
+
+// bring brings b in for writing, in large pages between two addresses around it. Where the kernel does not, all stays as it is: its own
+// choice of large pages, too.
 func bring(b []byte, from, past uintptr) {
+	if !populates() {
+		return
+	}
 	advise := func(advice uintptr) { _, _, _ = unix.Syscall(unix.SYS_MADVISE, from, past-from, advice) }
 	advise(unix.MADV_HUGEPAGE)
 	_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
