@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -15,7 +16,8 @@ import (
 //	X [T,B,I] ──· Wᵀ + b──▶ gates of all steps [T,B,G·H] ──▶ Scan(h, c │ gates │ R, P) ──▶ Y, Y_h, Y_c
 //
 // The derivative keeps h and c of every step; gates are computed again. Where h is all that is carried, Y of the node has it, and no step
-// is run a second time to keep it.
+// is run a second time to keep it. With sequence_lens a step passes on the states of sequences that have ended, or not begun in reverse,
+// and gives zeros for them; Y then lacks what entered the steps of a reverse direction.
 
 func init() {
 	rules["RNN"] = byFormula(recurrentFormula(1, 1, rnnCell))
@@ -30,6 +32,7 @@ type recurrence struct {
 	acts     []string
 	h, c     *ssa.Value   // states that enter a step
 	x        *ssa.Value   // gates [B, G·H] of the input
+	live     *ssa.Value   // which sequences have the step, [B, 1]; nil: all
 	r        []*ssa.Value // Rᵀ [H, G·H], of a GRU that resets ahead of the product in two parts: z and r, then h
 	bias     []*ssa.Value // Rb [1, G·H], where it is not part of x, in as many parts
 	peep     *ssa.Value   // P [1, 3·H]
@@ -42,7 +45,7 @@ type cell func(r *recurrence) (h, c *ssa.Value)
 func recurrentFormula(gates, states int, step cell) formula {
 	return func(g *builder, n *ssa.Node) []*ssa.Value {
 		if isRefused(n) {
-			g.refuse(n, "sequence_lens, clip and parameters of activations have no derivative here", "write the cell as a Loop or Scan")
+			g.refuse(n, "parameters of activations have no derivative here", "write the cell as a Loop or Scan")
 			return nil
 		}
 		batchFirst := ops.Int(n, "layout") != 0
@@ -121,34 +124,72 @@ func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back b
 	if n.Op == "LSTM" && n.Input(7) != nil {
 		rec.peep = g.reshape(of(n.In[7]), 1, 3*hidden)
 	}
-	in := make([]*ssa.Value, states)
-	for i := range in {
-		if v := n.Input(5 + i); v != nil && ops.Int(n, "layout") != 0 {
-			in[i] = of(g.transpose(v, 1, 0, 2))
-		} else if v != nil {
-			in[i] = of(v)
-		} else {
-			in[i] = g.op("Expand", g.number(x, 0), g.ints(batch, hidden))
-		}
+	in := g.initialStates(n, x, states, batch, hidden, of)
+	scanned := []*ssa.Value{input}
+	if lens := n.Input(4); lens != nil {
+		scanned = append(scanned, g.liveSteps(lens, xs[0], batch))
 	}
-	body, captured := rec.enter(g.ctx, in, input)
-	h, c := step(rec)
-	y := rec.op("Identity", h)
-	body.Results = []*ssa.Value{h, y}
-	if states == 2 {
-		body.Results = []*ssa.Value{h, c, y}
-	}
+	body, captured := rec.enter(g.ctx, in, scanned)
+	body.Results = rec.results(step(rec))
 	g.failIn(n, rec.builder)
 	order := opposite(!back)
-	m := g.add("Scan", slices.Concat(in, []*ssa.Value{input}, captured), states+1, ssa.IntAttr("num_scan_inputs", 1),
-		ssa.IntsAttr("scan_input_directions", order), ssa.IntsAttr("scan_output_directions", order))
+	m := g.add("Scan", slices.Concat(in, scanned, captured), states+1, ssa.IntAttr("num_scan_inputs", int64(len(scanned))),
+		ssa.IntsAttr("scan_input_directions", slices.Repeat([]int64{order}, len(scanned))...), ssa.IntsAttr("scan_output_directions", order))
 	m.Captures = len(captured)
 	m.AddBody("body", body)
 	g.infer(m)
-	if states == 1 {
+	if states == 1 && n.Input(4) == nil {
 		g.entered[m] = func(g *builder) []*ssa.Value { return one(g.entering(n, in[0], int64(d), back)) }
 	}
 	return m.Out
+}
+
+// initialStates are those of a direction, [B, H]: zeros where the node has none, and for sequences without a step, whose final states are 0.
+func (g *builder) initialStates(n *ssa.Node, x *ssa.Value, states int, batch, hidden int64, of func(*ssa.Value) *ssa.Value) []*ssa.Value {
+	in := make([]*ssa.Value, states)
+	for i := range in {
+		v := n.Input(5 + i)
+		if v == nil {
+			in[i] = g.op("Expand", g.number(x, 0), g.ints(batch, hidden))
+			continue
+		}
+		if ops.Int(n, "layout") != 0 {
+			v = g.transpose(v, 1, 0, 2)
+		}
+		in[i] = of(v)
+		if lens := n.Input(4); lens != nil {
+			some := g.op("Greater", g.reshape(g.cast(lens, ndarray.Int64), batch, 1), g.ints(0))
+			in[i] = g.op("Where", some, in[i], g.number(x, 0))
+		}
+	}
+	return in
+}
+
+// liveSteps tells the sequences that have a step, [T, B, 1].
+func (g *builder) liveSteps(lens *ssa.Value, steps, batch int64) *ssa.Value {
+	numbers := make([]int64, steps)
+	for i := range numbers {
+		numbers[i] = int64(i)
+	}
+	return g.op("Less", g.reshape(g.ints(numbers...), steps, 1, 1), g.reshape(g.cast(lens, ndarray.Int64), 1, batch, 1))
+}
+
+// results are those of the body: the states that leave a step, then the step's h as an output.
+func (r *recurrence) results(h, c *ssa.Value) []*ssa.Value {
+	y := h
+	if r.live != nil {
+		y = r.op("Where", r.live, h, r.number(h, 0))
+		h = r.op("Where", r.live, h, r.h)
+	} else {
+		y = r.op("Identity", h)
+	}
+	if c == nil {
+		return []*ssa.Value{h, y}
+	}
+	if r.live != nil {
+		c = r.op("Where", r.live, c, r.c)
+	}
+	return []*ssa.Value{h, c, y}
 }
 
 // entering is the h that enters each step of direction d, in the order of the steps: the first one, then Y but for its last. The node gets a
@@ -188,16 +229,22 @@ func (g *builder) cellParts(n *ssa.Node, v *ssa.Value, hidden int64) []*ssa.Valu
 }
 
 // enter makes the body and exchanges what a step reads for parameters of it; it gives the values that the body captures.
-func (r *recurrence) enter(ctx context.Context, states []*ssa.Value, input *ssa.Value) (body *ssa.Graph, captured []*ssa.Value) {
+func (r *recurrence) enter(ctx context.Context, states, scanned []*ssa.Value) (body *ssa.Graph, captured []*ssa.Value) {
 	body = ssa.NewGraph(r.n.Op + " step")
 	r.builder = newBuilder(ctx, body, nil)
 	r.h = body.AddParam("h", states[0].Type)
 	if len(states) == 2 {
 		r.c = body.AddParam("c", states[1].Type)
 	}
-	row := input.Type
-	row.Shape = row.Shape[1:]
-	r.x = body.AddParam("x", row)
+	row := func(v *ssa.Value) ssa.Type {
+		t := v.Type
+		t.Shape = t.Shape[1:]
+		return t
+	}
+	r.x = body.AddParam("x", row(scanned[0]))
+	if len(scanned) == 2 {
+		r.live = body.AddParam("live", row(scanned[1]))
+	}
 	capture := func(name string, list []*ssa.Value) (params []*ssa.Value) {
 		for i, v := range list {
 			captured, params = append(captured, v), append(params, body.AddParam(fmt.Sprintf("%s%d", name, i), v.Type))
@@ -221,13 +268,21 @@ func (r *recurrence) biased(v *ssa.Value, i int) *ssa.Value {
 
 // isRefused reports that a recurrent node has a form without a derivative.
 func isRefused(n *ssa.Node) bool {
-	return n.Input(4) != nil || n.Has("clip") || n.Has("activation_alpha") || n.Has("activation_beta")
+	return n.Has("activation_alpha") || n.Has("activation_beta")
 }
 
 // standardActivations are those of nodes that name none.
 var standardActivations = map[string][]string{"RNN": {"Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "LSTM": {"Sigmoid", "Tanh", "Tanh"}}
 
 func (r *recurrence) act(i int, v *ssa.Value) *ssa.Value { return r.op(r.acts[i], v) }
+
+// gate is activation i of a sum that clip bounds.
+func (r *recurrence) gate(i int, v *ssa.Value) *ssa.Value {
+	if limit := float64(ops.Float(r.n, "clip")); r.n.Has("clip") && limit > 0 {
+		v = r.op("Clip", v, r.number(v, -limit), r.number(v, limit))
+	}
+	return r.act(i, v)
+}
 
 // product is v·Rᵀ + Rb, of one part of both.
 func (r *recurrence) product(v *ssa.Value, i int) *ssa.Value {
@@ -236,21 +291,21 @@ func (r *recurrence) product(v *ssa.Value, i int) *ssa.Value {
 
 // rnnCell: h' = f(x + h·Rᵀ + b).
 func rnnCell(r *recurrence) (h, c *ssa.Value) {
-	return r.act(0, r.add2(r.x, r.product(r.h, 0))), nil
+	return r.gate(0, r.add2(r.x, r.product(r.h, 0))), nil
 }
 
 // gruCell: h' = (1 - z)∘n + z∘h, as operator GRU says.
 func gruCell(r *recurrence) (h, c *ssa.Value) {
 	x, linear := r.parts(r.x, 1, 3), len(r.r) == 1
 	of := r.parts(r.product(r.h, 0), 1, 2+kit.Btoi(linear))
-	z, reset := r.act(0, r.add2(x[0], of[0])), r.act(0, r.add2(x[1], of[1]))
+	z, reset := r.gate(0, r.add2(x[0], of[0])), r.gate(0, r.add2(x[1], of[1]))
 	var hidden *ssa.Value
 	if linear {
 		hidden = r.mul(reset, of[2])
 	} else {
 		hidden = r.product(r.mul(reset, r.h), 1)
 	}
-	now := r.act(1, r.add2(x[2], hidden))
+	now := r.gate(1, r.add2(x[2], hidden))
 	return r.add2(r.mul(r.oneMinus(z), now), r.mul(z, r.h)), nil
 }
 
@@ -267,12 +322,12 @@ func lstmCell(r *recurrence) (h, c *ssa.Value) {
 		}
 		return r.add2(gates[gate], r.mul(peepholes[peephole], c))
 	}
-	in := r.act(0, peeped(0, 0, r.c))
+	in := r.gate(0, peeped(0, 0, r.c))
 	forget := r.oneMinus(in)
 	if ops.Int(r.n, "input_forget") == 0 {
-		forget = r.act(0, peeped(2, 2, r.c))
+		forget = r.gate(0, peeped(2, 2, r.c))
 	}
-	c = r.add2(r.mul(forget, r.c), r.mul(in, r.act(1, gates[3])))
-	out := r.act(0, peeped(1, 1, c))
+	c = r.add2(r.mul(forget, r.c), r.mul(in, r.gate(1, gates[3])))
+	out := r.gate(0, peeped(1, 1, c))
 	return r.mul(out, r.act(2, c)), c
 }

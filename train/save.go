@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/berth-onnx/berth"
@@ -95,6 +96,7 @@ func (t *Trainer) Restore(c *Checkpoint) (err error) {
 	if c == nil || c.Steps < 0 {
 		return errors.New("there is no checkpoint, or its number of steps is negative")
 	}
+	known := map[string]bool{}
 	for _, s := range t.states {
 		a := c.States[s.name]
 		shape, _ := s.typ.Static()
@@ -103,6 +105,12 @@ func (t *Trainer) Restore(c *Checkpoint) (err error) {
 		}
 		if err := a.Check(); err != nil {
 			return fmt.Errorf("the checkpoint's %q: %w", s.name, err)
+		}
+		known[s.name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.States)) { // what it has learned would be lost
+		if !known[name] {
+			return fmt.Errorf("the checkpoint has %q, which this trainer does not keep: it is of a trainer with other options, or of another model", name)
 		}
 	}
 	for _, s := range t.states {

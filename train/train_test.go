@@ -245,6 +245,8 @@ func TestCheckpoint(t *testing.T) {
 	require.NoError(t, tr.Restore(c))
 	assert.Equal(t, 3, tr.Steps())
 	assert.Equal(t, first, steps())
+	c.States["w9"] = c.States["w1"]
+	assert.ErrorContains(t, tr.Restore(c), "w9")
 	delete(c.States, "w1")
 	assert.ErrorContains(t, tr.Restore(c), "w1")
 }
