@@ -52,7 +52,7 @@ func bring(b []byte, from, past uintptr) {
 	advise := func(advice uintptr) { _, _, _ = unix.Syscall(unix.SYS_MADVISE, from, past-from, advice) }
 	advise(unix.MADV_HUGEPAGE)
 	_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
-	advise(unix.MADV_NOHUGEPAGE) // what comes later, of others, is as it was
+	advise(unix.MADV_NOHUGEPAGE) // what comes later, of others, has small pages as by default (where the system makes large ones always, it keeps small ones there)
 }
 
 // wholePages is the part of b that consists of whole pages.
