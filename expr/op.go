@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unicode"
 	"unsafe"
 
@@ -269,14 +268,8 @@ func Map[T, U Elem](f Func[T, U], x Value[T]) Expr[U] {
 // built is how a registered operator is built, by name and element type.
 var built struct {
 	sync.RWMutex
-	by      map[string]any
-	endless sync.Map     // names of those that were found to apply themselves without end, until none is being built
-	depth   atomic.Int32 // of those that are being built
+	by map[string]any
 }
-
-// mostNested is how many registered operators may be built inside one another: one that always applies itself would end the process, whose
-// stack has a limit, too.
-const mostNested = 10_000
 
 // Register makes a composition an operator of an element type: [Apply] builds it by its name. A name is registered
 // once for each type, and no name of ONNX's.
@@ -338,26 +331,4 @@ func otherTypes(name string, dt ndarray.DType) error {
 	}
 	slices.Sort(others)
 	return &TypeError{name, fmt.Sprintf("it is registered for %s, not for %s", strings.Join(others, ", "), dt), nil}
-}
-
-// called builds a registered operator; a panic of its function is an error of the expression.
-func called[T Elem](name string, build func(x ...Expr[T]) Expr[T], args []Expr[T]) (e Expr[T]) {
-	var err error
-	defer func() {
-		if err != nil {
-			e = Expr[T]{failed(&TypeError{name, "", err})}
-		}
-	}()
-	defer rescue.Into(&err)
-	defer func() {
-		if built.depth.Add(-1) == 0 {
-			built.endless.Clear()
-		}
-	}()
-	if _, is := built.endless.Load(name); built.depth.Add(1) > mostNested || is {
-		built.endless.Store(name, nil)
-		return Expr[T]{failed(&TypeError{name, "it applies itself without end", nil})}
-	}
-	rescue.Call(fmt.Sprintf("the function that builds %q", name), func() { e = Expr[T]{build(args...).operand(*new(T))} })
-	return e
 }

@@ -9,11 +9,8 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// HasAdjoints reports whether the derivative of a node's operator is known, in the form that the node has.
-func HasAdjoints(n *ssa.Node) bool {
-	recurrent := n != nil && n.Domain == "" && standardActivations[n.Op] != nil
-	return n != nil && ruleOf(n) != nil && !(recurrent && isRefused(n))
-}
+// HasAdjoints reports whether the derivative of a node's operator is known.
+func HasAdjoints(n *ssa.Node) bool { return n != nil && ruleOf(n) != nil }
 
 // Adjoints appends to a graph the nodes that compute the derivative of one of its nodes:
 // the adjoints of the operands that are wanted, from those of the results. dy has one

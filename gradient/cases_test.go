@@ -234,7 +234,7 @@ func sequenceCases() []ruleCase {
 	hidden := ssa.IntAttr("hidden_size", 3)
 	angles := drawnConstant(-1, 1, 5, 2)
 	mask := given([]bool{true, false, true, true, true, false}, 2, 3)
-	return []ruleCase{
+	return append(gateCases(hidden), []ruleCase{
 		{op: "RNN", in: []operand{around(4, 2, 2), around(1, 3, 2), around(1, 3, 3), around(1, 6)}, attrs: []ssa.Attr{hidden}, results: 2, by: []int{0, 1}},
 		{op: "RNN", in: []operand{around(3, 1, 2), around(1, 3, 2), around(1, 3, 3), absent, absent, around(1, 1, 3)}, attrs: []ssa.Attr{hidden, str("direction", "reverse"), ssa.StringsAttr("activations", "Sigmoid")}, results: 2, by: []int{0, 1}},
 		{op: "GRU", in: []operand{around(3, 2, 2), around(1, 9, 2), around(1, 9, 3), around(1, 18)}, attrs: []ssa.Attr{hidden}},
@@ -252,7 +252,24 @@ func sequenceCases() []ruleCase {
 		{op: "Attention", in: []operand{around(1, 2, 3, 2), around(1, 2, 3, 2), around(1, 2, 3, 2), around(3, 5), around(1, 2, 2, 2), around(1, 2, 2, 2)}, attrs: []ssa.Attr{num("is_causal", 1)}, results: 3, by: []int{0, 1, 2}},
 		{op: "Attention", in: []operand{around(1, 1, 2, 2), around(1, 1, 3, 2), around(1, 1, 3, 2), given(make([]bool, 6), 2, 3)}},
 		{op: "RotaryEmbedding", in: []operand{around(1, 2, 3, 4), angles, angles, given([]int64{0, 2, 4}, 1, 3)}}, {op: "RotaryEmbedding", in: []operand{around(1, 3, 8), angles, angles, given([]int64{0, 2, 4}, 1, 3)}, attrs: []ssa.Attr{num("num_heads", 2), num("interleaved", 1)}},
+	}...)
+}
+
+// gateCases are recurrent layers with every activation, with parameters and without.
+func gateCases(hidden ssa.Attr) (out []ruleCase) {
+	list := func(name string, v ...float32) ssa.Attr { return ssa.FloatsAttr("activation_"+name, v...) }
+	for _, act := range []string{"Relu", "tanh", "Sigmoid", "Softsign", "Softplus", "Affine", "ScaledTanh", "HardSigmoid", "LeakyRelu", "ThresholdedRelu", "Elu"} {
+		in := []operand{around(3, 2, 2), around(1, 3, 2), around(1, 3, 3), around(1, 6)}
+		attrs := []ssa.Attr{hidden, ssa.StringsAttr("activations", act)}
+		out = append(out, ruleCase{op: "RNN", in: in, attrs: attrs, results: 2, by: []int{0, 1}})
+		out = append(out, ruleCase{op: "RNN", in: in, attrs: append(attrs[:2:2], list("alpha", 0.3), list("beta", 0.4)), results: 2, by: []int{0, 1}})
 	}
+	return append(out, []ruleCase{ // each function takes the next of the parameters that it has
+		{op: "LSTM", in: []operand{around(3, 2, 2), around(2, 12, 2), around(2, 12, 3), around(2, 24)}, results: 3, by: []int{0, 1, 2}, attrs: []ssa.Attr{hidden, ssa.StringAttr("direction", "bidirectional"),
+			ssa.StringsAttr("activations", "HardSigmoid", "Affine", "Tanh", "Sigmoid", "LeakyRelu", "ScaledTanh"), list("alpha", 0.3, 0.6, 0.2, 1.1), list("beta", 0.4, -0.1, 0.7)}},
+		{op: "GRU", in: []operand{around(3, 2, 2), around(2, 9, 2), around(2, 9, 3), around(2, 18)}, results: 2, by: []int{0, 1}, attrs: []ssa.Attr{hidden, ssa.StringAttr("direction", "bidirectional"),
+			ssa.StringsAttr("activations", "Sigmoid", "Elu", "HardSigmoid", "ThresholdedRelu"), list("alpha", 0.8, 0.25)}},
+	}...)
 }
 
 func microsoftCases() []ruleCase {

@@ -29,7 +29,7 @@ func init() {
 type recurrence struct {
 	*builder           // of the body
 	n        *ssa.Node // the node
-	acts     []string
+	acts     []kit.Gate
 	h, c     *ssa.Value   // states that enter a step
 	x        *ssa.Value   // gates [B, G·H] of the input
 	live     *ssa.Value   // which sequences have the step, [B, 1]; nil: all
@@ -44,10 +44,6 @@ type cell func(r *recurrence) (h, c *ssa.Value)
 // recurrentFormula writes a node with a number of gates and states. Y, Y_h and Y_c are its results.
 func recurrentFormula(gates, states int, step cell) formula {
 	return func(g *builder, n *ssa.Node) []*ssa.Value {
-		if isRefused(n) {
-			g.refuse(n, "parameters of activations have no derivative here", "write the cell as a Loop or Scan")
-			return nil
-		}
 		batchFirst := ops.Int(n, "layout") != 0
 		x := n.In[0]
 		if batchFirst {
@@ -84,22 +80,13 @@ func (g *builder) sequenceResults(batchFirst bool, y, h, c []*ssa.Value) []*ssa.
 	return out
 }
 
-// activationNames are the functions of direction d.
-func (g *builder) activationNames(n *ssa.Node, d, directions int, standard ...string) []string {
-	list := ops.Strings(n, "activations")
-	if len(list) == 0 {
-		return standard
-	}
-	each := len(list) / directions
-	if each != len(standard) {
-		g.fail(n, fmt.Errorf("%d activations for %d directions", len(list), directions))
-		return standard
-	}
-	return list[d*each : (d+1)*each]
-}
-
 // direction writes the Scan of one direction: final states, then the outputs of all steps.
 func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back bool, gates, states int, step cell) []*ssa.Value {
+	acts, err := kit.Gates(n, standardActivations[n.Op], directions)
+	if err != nil {
+		g.fail(n, err)
+		return nil
+	}
 	of := func(v *ssa.Value) *ssa.Value { // what belongs to the direction
 		if directions > 1 {
 			v = g.part(v, 0, int64(d), int64(d+1))
@@ -115,7 +102,7 @@ func (g *builder) direction(n *ssa.Node, x *ssa.Value, d, directions int, back b
 	hidden, batch := shape[1], xs[1]
 	wide := int64(gates) * hidden
 	input := g.op("MatMul", x, g.transpose(w, 1, 0))
-	rec := &recurrence{n: n, r: g.cellParts(n, g.transpose(r, 1, 0), hidden), acts: g.activationNames(n, d, directions, standardActivations[n.Op]...)}
+	rec := &recurrence{n: n, r: g.cellParts(n, g.transpose(r, 1, 0), hidden), acts: acts[d]}
 	if b := n.Input(3); b != nil {
 		halves := g.parts(g.reshape(of(b), 1, 2*wide), 1, 2)
 		input = g.op("Add", input, halves[0])
@@ -266,15 +253,31 @@ func (r *recurrence) biased(v *ssa.Value, i int) *ssa.Value {
 	return r.add2(v, r.bias[i])
 }
 
-// isRefused reports that a recurrent node has a form without a derivative.
-func isRefused(n *ssa.Node) bool {
-	return n.Has("activation_alpha") || n.Has("activation_beta")
-}
-
 // standardActivations are those of nodes that name none.
 var standardActivations = map[string][]string{"RNN": {"Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "LSTM": {"Sigmoid", "Tanh", "Tanh"}}
 
-func (r *recurrence) act(i int, v *ssa.Value) *ssa.Value { return r.op(r.acts[i], v) }
+// gateOperators are the operators that activations stand for, by their names in lower case.
+var gateOperators = map[string]string{"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid", "softsign": "Softsign", "softplus": "Softplus",
+	"hardsigmoid": "HardSigmoid", "leakyrelu": "LeakyRelu", "elu": "Elu"}
+
+// act is activation i of v.
+func (r *recurrence) act(i int, v *ssa.Value) *ssa.Value {
+	a := r.acts[i]
+	var attrs []ssa.Attr
+	switch a.Name {
+	case "affine":
+		return r.plusNumber(r.scaled(v, a.Alpha), a.Beta)
+	case "scaledtanh":
+		return r.scaled(r.op("Tanh", r.scaled(v, a.Beta)), a.Alpha)
+	case "thresholdedrelu": // the limit itself passes, where the operator of that name gives 0
+		return r.op("Where", r.op("Less", v, r.number(v, a.Alpha)), r.number(v, 0), v)
+	case "hardsigmoid":
+		attrs = []ssa.Attr{ssa.FloatAttr("alpha", float32(a.Alpha)), ssa.FloatAttr("beta", float32(a.Beta))}
+	case "leakyrelu", "elu":
+		attrs = []ssa.Attr{ssa.FloatAttr("alpha", float32(a.Alpha))}
+	}
+	return r.with(gateOperators[a.Name], []*ssa.Value{v}, attrs...)
+}
 
 // gate is activation i of a sum that clip bounds.
 func (r *recurrence) gate(i int, v *ssa.Value) *ssa.Value {

@@ -51,7 +51,8 @@ func TestNumbers(t *testing.T) {
 		{"Cosine steps", []float64{0, -1}, []float64{1, 1e9}, func(v float64) train.Options { return rate(train.Cosine(0.1, 0, int(v))) }},
 		{"Warmup steps", []float64{-1}, []float64{0, 1, 1e9}, func(v float64) train.Options { return rate(train.Warmup(int(v), train.Constant(0.1))) }},
 		{"Constant rate", finite[:5], nil, func(v float64) train.Options { return rate(train.Warmup(3, train.Constant(v))) }},
-		{"Options.Rate", []float64{nan, inf, -1}, []float64{0, 1}, func(v float64) train.Options { return rate(func(int) float64 { return v }) }},
+		{"Options.Rate", []float64{huge, 1e300}, nil, func(v float64) train.Options { return rate(train.Constant(v)) }},
+		{"Options.Rate", []float64{nan, inf, -1, huge}, []float64{0, 1}, func(v float64) train.Options { return rate(func(int) float64 { return v }) }},
 		{"Options.ClipNorm", finite, []float64{0, 1}, func(v float64) train.Options { return train.Options{ClipNorm: v} }},
 		{"Options.Accumulate", []float64{-1, math.MinInt32}, []float64{0, 1, 1e9}, func(v float64) train.Options { return train.Options{Accumulate: int(v)} }},
 		{"Options.Budget", []float64{-1, -1e18}, []float64{0, 1e18}, func(v float64) train.Options { return train.Options{Budget: int64(v)} }},
@@ -78,6 +79,14 @@ func TestNumbers(t *testing.T) {
 			assert.NoError(t, made(v), "%s %g", c.option, v)
 		}
 	}
+}
+
+// TestNoSchedule: a warmup of nothing is refused by name.
+func TestNoSchedule(t *testing.T) {
+	_, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError, Rate: train.Warmup(2, nil)})
+	var refused *berth.OptionError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, berth.OptionError{Option: "Warmup then", Got: "nil", Want: "a schedule"}, *refused)
 }
 
 // TestRates: a rate that becomes none on the way ends its step and changes nothing, and so does one that the weights' type has not.

@@ -1,9 +1,13 @@
 package train
 
-import "math"
+import (
+	"math"
+
+	"github.com/berth-onnx/berth"
+)
 
 // Schedule is the rate of a step, counted from 1: a finite number from 0 on. [New] asks for the first, too, and returns what the functions
-// below find wrong with their arguments.
+// below find wrong with their arguments. A rate must be a number of the weights' type.
 type Schedule func(step int) float64
 
 // Constant is the same rate in every step.
@@ -27,6 +31,9 @@ func Cosine(rate, least float64, steps int) Schedule {
 
 // Warmup raises the rate of another schedule from 0 over its first steps; 0 steps are none.
 func Warmup(steps int, then Schedule) Schedule {
+	if then == nil {
+		return refused(&berth.OptionError{Option: "Warmup then", Got: "nil", Want: "a schedule"})
+	}
 	return scheduled(func(step int) float64 { return then(step) * min(float64(step)/float64(max(steps, 1)), 1) },
 		count("Warmup steps", int64(steps), 0, "a number of steps, or 0 for none"))
 }
@@ -34,7 +41,12 @@ func Warmup(steps int, then Schedule) Schedule {
 // scheduled is a schedule that panics with what is wrong with the numbers it was made of, if anything is.
 func scheduled(s Schedule, numbers ...number) Schedule {
 	if err := firstWrong(numbers, number.check); err != nil {
-		return func(int) float64 { panic(err) }
+		return refused(err)
 	}
 	return s
+}
+
+// refused is a schedule that panics.
+func refused(err error) Schedule {
+	return func(int) float64 { panic(err) }
 }

@@ -139,6 +139,15 @@ func (o *Options) numbers() []number {
 	return append([]number{clip}, o.Optimizer.numbers...)
 }
 
+// fit reports numbers, the first rate among them, that the type of the weights has not.
+func (o *Options) fit(weights ndarray.DType) error {
+	rate, err := o.rateOf(1)
+	if err != nil {
+		return err
+	}
+	return firstWrong(append(o.numbers(), number{option: rateOption, value: rate}), func(n number) error { return n.fits(weights) })
+}
+
 // check reports options that make no sense.
 func (o *Options) check(m *berth.Model) error {
 	if err := firstWrong(append(o.counts(), o.numbers()...), number.check); err != nil {

@@ -35,7 +35,7 @@ func (t *Trainer) complete(ctx context.Context, g *ssa.Graph) error {
 		err = sameType(weights)
 	}
 	if err == nil {
-		err = firstWrong(t.options.numbers(), func(n number) error { return n.fits(weights[0].Type.DType) })
+		err = t.options.fit(weights[0].Type.DType)
 	}
 	if err != nil {
 		return err
