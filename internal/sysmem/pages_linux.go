@@ -25,16 +25,18 @@ func prefault(b []byte) {
 	}
 	s := span(b)
 	from, past := s.from&^(hugePage-1), (s.past+hugePage-1)&^(hugePage-1)
-	bring(b, from, past)
+	bring(b, from, past, false)
 }
 
-// largePages brings in the large pages that lie in b.
+// largePages brings b in, and makes large pages of small ones that were there before (from Linux 6.1 on). One at an end, of which others
+// have less than half, becomes large too.
 func largePages(b []byte) {
 	s := span(b)
-	from, past := (s.from+hugePage-1)&^(hugePage-1), s.past&^(hugePage-1)
-	if from < past {
-		bring(b[from-s.from:past-s.from], from, past)
+	from, past := (s.from+hugePage/2-1)&^(hugePage-1), (s.past+hugePage/2)&^(hugePage-1)
+	if from >= past {
+		return
 	}
+	bring(b, from, past, true)
 }
 
 // populates reports that the kernel brings pages in for writing, as those from 5.14 on do. A call without a length tells (madvise(2)).
@@ -43,15 +45,18 @@ var populates = sync.OnceValue(func() bool {
 	return refused == 0
 })
 
-// bring brings b in for writing, in large pages between two addresses around it. Where the kernel does not, all stays as it is: its own
-// choice of large pages, too.
-func bring(b []byte, from, past uintptr) {
+// bring brings b in for writing, in large pages between two addresses; with collapse they take the place of small ones. Where the kernel
+// does not, all stays as it is: its own choice of large pages, too.
+func bring(b []byte, from, past uintptr, collapse bool) {
 	if !populates() {
 		return
 	}
 	advise := func(advice uintptr) { _, _, _ = unix.Syscall(unix.SYS_MADVISE, from, past-from, advice) }
 	advise(unix.MADV_HUGEPAGE)
 	_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+	if collapse {
+		advise(unix.MADV_COLLAPSE)
+	}
 	advise(unix.MADV_NOHUGEPAGE) // what comes later, of others, has small pages as by default (where the system makes large ones always, it keeps small ones there)
 }
 

@@ -142,7 +142,7 @@ func end(p *tile.Program, i int) (end, n int) {
 // IsOne reports that a program is a chain over memory that it reads and writes where it lies, so that long blocks cost nothing. cols is the
 // length of the innermost loop.
 func IsOne(p *tile.Program, loops *tile.Loops, cols int) bool {
-	if end, _ := end(p, 0); end < len(p.Instrs) || simd.Active().ChainElems(cols) == 0 {
+	if end, _ := end(p, 0); end < len(p.Instrs) || simd.Active().ChainElems(cols, false) == 0 {
 		return false
 	}
 	last := len(loops.Dims) - 1
@@ -172,8 +172,8 @@ type maker struct {
 
 // Make makes the longest chain that begins with instruction i, and says how many instructions it computes: 0 where none pays.
 func Make(b *Block, i int) (c *Chain, n int) {
-	t := simd.Active()
-	if round := t.ChainElems(b.Rows * b.Cols); round == 0 || b.Rows*b.Cols < round { // before the walk to the end, which callers repeat at each instruction
+	t, isFar := simd.Active(), b.Bytes >= FarBytes
+	if round := t.ChainElems(b.Rows*b.Cols, isFar); round == 0 || b.Rows*b.Cols < round { // before the walk to the end, which callers repeat at each instruction
 		return nil, 0
 	}
 	end, count := end(b.Program, i)
@@ -184,7 +184,7 @@ func Make(b *Block, i int) (c *Chain, n int) {
 	if b.hasLines(i, end) {
 		c.rows, c.cols = b.Rows, b.Cols
 	}
-	if c.round = t.ChainElems(c.cols); c.cols < c.round || c.rows > 1 && c.cols < 2*c.round && c.cols%c.round != 0 {
+	if c.round = t.ChainElems(c.cols, isFar); c.cols < c.round || c.rows > 1 && c.cols < 2*c.round && c.cols%c.round != 0 {
 		return nil, 0
 	}
 	m := &maker{Block: b, c: c, first: i, end: end, acc: tile.None, slotOf: map[tile.Ref]int{}}

@@ -14,7 +14,7 @@ import (
 // TestRefusedChainsGoOverFewInstructions: where the last of many instructions reads an operand that columns too short for chains need
 // lines for, looking for a chain at every instruction does not go over all that are left each time.
 func TestRefusedChainsGoOverFewInstructions(t *testing.T) {
-	if simd.Active().ChainElems(1) == 0 {
+	if simd.Active().ChainElems(1, false) == 0 {
 		t.Skip("no chains at this level")
 	}
 	const instrs = 32 * mostInstrs

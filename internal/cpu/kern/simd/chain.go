@@ -1,6 +1,7 @@
 package simd
 
-// ChainStep is a step of a chain; the generated code knows the fields by their offsets: do not reorder.
+// ChainStep is a step of a chain; the generated code knows the fields by their offsets: do not reorder. A run leaves addresses in Op: steps
+// are made anew for each.
 type ChainStep struct {
 	Op    ChainOp
 	Base  uintptr // address of memory, of a number, of both bounds of ChainClip; whoever runs the chain keeps what is there
@@ -53,27 +54,25 @@ const (
 	ChainClip
 )
 
-// chainVectors are those of the accumulator. Lines may be long enough for more, with which steps cost less beside their arithmetic.
-const chainVectors = 8
+// Vectors of the accumulator: for short lines, for lines beyond the caches, and for long ones within them where there are as many registers.
+const (
+	shortVectors, farVectors, longVectors = 8, 12, 16
 
-// longVectors are as many as there are registers for.
-func (t *Table) longVectors() int {
-	if t.lanes == 16 {
-		return 16
-	}
-	return 12
-}
+	longLine = 1024 // elements of a line whose end, beyond whole rounds, takes little of the time
+)
 
-// ChainElems is how many elements a round of a chain computes over lines of so many elements, 0 at a level without chains.
-func (t *Table) ChainElems(line int) int {
+// ChainElems is how many elements a round of a chain computes over lines of so many elements, 0 at a level without chains. Lines may be
+// far, larger than caches.
+func (t *Table) ChainElems(line int, isFar bool) int {
 	if t.lanes == 1 {
 		return 0
 	}
-	if long := t.longVectors() * t.lanes; line%long == 0 || line >= longLine {
+	long := longVectors * t.lanes
+	if t.lanes < 16 || isFar {
+		long = farVectors * t.lanes
+	}
+	if line%long == 0 || line >= longLine {
 		return long
 	}
-	return chainVectors * t.lanes
+	return shortVectors * t.lanes
 }
-
-// longLine is a line whose end, beyond whole rounds, takes little of the time.
-const longLine = 1024

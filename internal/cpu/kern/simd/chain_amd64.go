@@ -2,22 +2,27 @@
 
 package simd
 
-// chainAVX2 runs so many steps over so many bytes of each operand, a multiple of a round.
+// chain8AVX2 runs so many steps over so many bytes of each operand, a multiple of a round.
 //
 //go:noescape
-func chainAVX2(steps *byte, count int, bytes int)
+func chain8AVX2(steps *byte, count int, bytes int)
 
-// chainLongAVX2 runs so many steps over so many bytes of each operand, a multiple of a round.
+// chain12AVX2 runs so many steps over so many bytes of each operand, a multiple of a round.
 //
 //go:noescape
-func chainLongAVX2(steps *byte, count int, bytes int)
+func chain12AVX2(steps *byte, count int, bytes int)
 
-// chainAVX512 runs so many steps over so many bytes of each operand, a multiple of a round.
+// chain8AVX512 runs so many steps over so many bytes of each operand, a multiple of a round.
 //
 //go:noescape
-func chainAVX512(steps *byte, count int, bytes int)
+func chain8AVX512(steps *byte, count int, bytes int)
 
-// chainLongAVX512 runs so many steps over so many bytes of each operand, a multiple of a round.
+// chain12AVX512 runs so many steps over so many bytes of each operand, a multiple of a round.
 //
 //go:noescape
-func chainLongAVX512(steps *byte, count int, bytes int)
+func chain12AVX512(steps *byte, count int, bytes int)
+
+// chain16AVX512 runs so many steps over so many bytes of each operand, a multiple of a round.
+//
+//go:noescape
+func chain16AVX512(steps *byte, count int, bytes int)

@@ -144,17 +144,18 @@ func bytePeak(t *Table) (loop func(rounds int), each int) {
 
 // Chain runs steps over elems elements, a positive multiple of the round, which is one of ChainElems.
 func (t *Table) Chain(round int, steps []ChainStep, elems int) {
-	p, isLong := (*byte)(unsafe.Pointer(&steps[0])), round != chainVectors*t.lanes
-	switch {
-	case t.lanes == 16 && isLong:
-		chainLongAVX512(p, len(steps), 4*elems)
+	run := chain8AVX2
+	switch vectors := round / t.lanes; {
+	case t.lanes == 16 && vectors == shortVectors:
+		run = chain8AVX512
+	case t.lanes == 16 && vectors == farVectors:
+		run = chain12AVX512
 	case t.lanes == 16:
-		chainAVX512(p, len(steps), 4*elems)
-	case isLong:
-		chainLongAVX2(p, len(steps), 4*elems)
-	default:
-		chainAVX2(p, len(steps), 4*elems)
+		run = chain16AVX512
+	case vectors == farVectors:
+		run = chain12AVX2
 	}
+	run((*byte)(unsafe.Pointer(&steps[0])), len(steps), 4*elems)
 }
 
 // Fourths sends derivatives to the first maxima of windows of 2×2, whose lines are x0 and x1; it returns how many, a multiple of half the lanes.
