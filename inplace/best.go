@@ -85,10 +85,10 @@ func (f *Folding) alternatives(o options, taken []choice) []choice {
 // leastHeld is a bound for the peak of any folding of these blocks: what is held
 // at each point, less what can be found made in the result of a concatenation and
 // what the step could write over operands.
-func (f *Folding) leastHeld(t *liveness.Timeline, o options) int64 {
+func (f *Folding) leastHeld(ctx context.Context, t *liveness.Timeline, o options) int64 {
 	l := newLoad(len(t.Steps) + 2)
 	for i := range f.Classes {
-		if f.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return 0
 		}
 		l.put(&f.Classes[i], 1)
@@ -101,7 +101,7 @@ func (f *Folding) leastHeld(t *liveness.Timeline, o options) int64 {
 		}
 	}
 	for v, since := range joinedAt {
-		if f.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return 0
 		}
 		if since > 0 {
@@ -110,7 +110,7 @@ func (f *Folding) leastHeld(t *liveness.Timeline, o options) int64 {
 	}
 	seen := make([]int, len(t.Vars))
 	for _, p := range o.overs {
-		if f.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return 0
 		}
 		for _, r := range p.points {

@@ -33,8 +33,9 @@ func lay(t testing.TB, g *ssa.Graph) *liveness.Timeline {
 // decided folds with every decision prescribed: bit i says whether fold i, in the
 // order in which Fold tries them, is made.
 func decided(t *liveness.Timeline, list []over, wins []windowUse, bits uint) int64 {
-	f := foldingOf(context.Background(), t)
-	f.mergeAlternatives(func(a, b int) bool { return true })
+	ctx := context.Background()
+	f := foldingOf(ctx, t)
+	f.mergeAlternatives(ctx, func(a, b int) bool { return true })
 	next := func() bool { b := bits&1 == 1; bits >>= 1; return b }
 	for _, o := range list {
 		if !o.smaller && next() {

@@ -65,9 +65,9 @@ func concatsOf(ctx context.Context, t *liveness.Layout) []joined {
 
 // foldConcats tries every concatenation: with all operands in the result, or, if
 // less must be live at once then, with those that come to be last.
-func (f *Folding) foldConcats(t *liveness.Timeline, list []joined, prescribed []choice) {
+func (f *Folding) foldConcats(ctx context.Context, t *liveness.Timeline, list []joined, prescribed []choice) {
 	for _, c := range list {
-		if f.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
 		}
 		if len(prescribed) > 0 {
@@ -77,22 +77,22 @@ func (f *Folding) foldConcats(t *liveness.Timeline, list []joined, prescribed []
 		}
 		f.keep()
 		before, mark := f.load.need(), f.mark()
-		made, all := f.placeAll(c.uses), f.load.need()
+		made, all := f.placeAll(ctx, c.uses), f.load.need()
 		if made > 0 && f.load.over(f.Classes[f.Of[c.uses[0].result]].life.points) == all.peak { // it is part of the peak
 			f.rewind(mark)
-			made = f.placeLast(t, c.uses)
+			made = f.placeLast(ctx, t, c.uses)
 			if all.peak <= before.peak && !f.load.need().less(all) {
 				f.rewind(mark)
-				made = f.placeAll(c.uses)
+				made = f.placeAll(ctx, c.uses)
 			}
 		}
 		f.Concats += made
 	}
 }
 
-func (f *Folding) placeAll(uses []windowUse) (made int) {
+func (f *Folding) placeAll(ctx context.Context, uses []windowUse) (made int) {
 	for _, u := range uses {
-		if f.ctx.Err() == nil && f.place(u) {
+		if ctx.Err() == nil && f.place(u) {
 			made++
 		}
 	}
@@ -101,7 +101,7 @@ func (f *Folding) placeAll(uses []windowUse) (made int) {
 
 // placeLast makes operands inside the result for as long as nothing more must be
 // live at once, the one that comes to be last first.
-func (f *Folding) placeLast(t *liveness.Timeline, uses []windowUse) (made int) {
+func (f *Folding) placeLast(ctx context.Context, t *liveness.Timeline, uses []windowUse) (made int) {
 	if len(uses) < 2 {
 		return 0
 	}
@@ -109,7 +109,7 @@ func (f *Folding) placeLast(t *liveness.Timeline, uses []windowUse) (made int) {
 	sort.SliceStable(uses, func(i, j int) bool { return birth(t, uses[i].operand) > birth(t, uses[j].operand) })
 	for _, u := range uses {
 		before, mark := f.load.need(), f.mark()
-		if f.ctx.Err() != nil || !f.place(u) {
+		if ctx.Err() != nil || !f.place(u) {
 			continue
 		}
 		if f.load.need().peak > before.peak {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/planner"
@@ -45,7 +46,6 @@ type Folding struct {
 	Concats int     // operands made inside the result
 	Smaller int     // results written over larger operands
 
-	ctx   context.Context
 	lay   *liveness.Layout
 	times times
 	same  *contents
@@ -99,20 +99,20 @@ func Fold(ctx context.Context, t *liveness.Timeline, o Options) *Folding {
 func foldWith(ctx context.Context, t *liveness.Timeline, o options, prescribed []choice) *Folding {
 	f := foldingOf(ctx, t)
 	if o.merge {
-		f.mergeAlternatives(func(a, b int) bool { return true })
+		f.mergeAlternatives(ctx, func(a, b int) bool { return true })
 	}
 	if prescribed == nil {
-		f.least = max(f.leastHeld(t, o), o.bound)
+		f.least = max(f.leastHeld(ctx, t, o), o.bound)
 	}
-	f.foldOperands(o.overs, prescribed)
-	f.foldConcats(t, o.concats, prescribed)
-	f.foldSmaller(o.overs)
+	f.foldOperands(ctx, o.overs, prescribed)
+	f.foldConcats(ctx, t, o.concats, prescribed)
+	f.foldSmaller(ctx, o.overs)
 	return f
 }
 
 // newFolding gives every block a class of its own.
 func newFolding(ctx context.Context, l *liveness.Layout, when times) *Folding {
-	f := &Folding{ctx: ctx, Classes: make([]Class, 0, len(l.Vars)), Of: make([]int, len(l.Vars)), Offset: make([]int64, len(l.Vars)), lay: l, times: when, same: newContents(len(l.Vars))}
+	f := &Folding{Classes: make([]Class, 0, len(l.Vars)), Of: make([]int, len(l.Vars)), Offset: make([]int64, len(l.Vars)), lay: l, times: when, same: newContents(len(l.Vars))}
 	var ids slab.Of[int]
 	var held slab.Of[content]
 	for v := range l.Vars {
@@ -157,10 +157,10 @@ func foldingOf(ctx context.Context, t *liveness.Timeline) *Folding {
 
 // mergeAlternatives folds the places a merged value may come from, as far as they
 // are alike: they hold it in turn, never at once.
-func (f *Folding) mergeAlternatives(alike func(a, b int) bool) {
+func (f *Folding) mergeAlternatives(ctx context.Context, alike func(a, b int) bool) {
 	vars := f.lay.Vars
 	for v, x := range vars {
-		if f.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
 		}
 		if x.Kind != liveness.Pointer || !x.Phi || len(x.Sources) < 2 {
@@ -271,8 +271,9 @@ func (f *Folding) rewind(mark int) {
 // Peak is the most bytes the classes need at one point: no plan is smaller.
 func (f *Folding) Peak() int64 { return f.load.need().peak }
 
-// Problem states the placing of all classes. ids[i] is the class of buffer i.
-func (f *Folding) Problem(name string) (p *planner.Problem, ids []int) {
+// Problem states the placing of all classes. ids[i] is the class of buffer i. When the context ends before, its error is returned.
+func (f *Folding) Problem(ctx context.Context, name string) (p *planner.Problem, ids []int, err error) {
+	defer rescue.Into(&err)
 	used := 0
 	for c := range f.Classes {
 		used += min(len(f.Classes[c].Vars), 1)
@@ -280,8 +281,11 @@ func (f *Folding) Problem(name string) (p *planner.Problem, ids []int) {
 	p, ids = &planner.Problem{Name: name, Align: Align, Buffers: make([]planner.Buffer, 0, used)}, make([]int, 0, used)
 	for c := range f.Classes {
 		cl := &f.Classes[c]
-		if len(cl.Vars) == 0 || f.ctx.Err() != nil {
+		if len(cl.Vars) == 0 {
 			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
 		}
 		hull, holes := cl.life.points.Hull()
 		b := planner.Buffer{Name: f.lay.String(cl.Vars[0]), Size: cl.size(), Lo: hull.Lo, Hi: hull.Hi}
@@ -291,7 +295,7 @@ func (f *Folding) Problem(name string) (p *planner.Problem, ids []int) {
 		p.Buffers = append(p.Buffers, b)
 		ids = append(ids, c)
 	}
-	return p, ids
+	return p, ids, nil
 }
 
 // OffsetsIn carries a plan of [Folding.Problem] over to the timeline's blocks: by

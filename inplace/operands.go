@@ -72,9 +72,9 @@ func overs(ctx context.Context, t *liveness.Layout) []over {
 }
 
 // foldOperands folds results over operands of their size.
-func (f *Folding) foldOperands(list []over, prescribed []choice) {
+func (f *Folding) foldOperands(ctx context.Context, list []over, prescribed []choice) {
 	var group []over
-	for i := 0; i < len(list) && f.ctx.Err() == nil; i += len(group) {
+	for i := 0; i < len(list) && ctx.Err() == nil; i += len(group) {
 		group = list[i:]
 		for k := range group {
 			if group[k].out != group[0].out {
@@ -82,13 +82,13 @@ func (f *Folding) foldOperands(list []over, prescribed []choice) {
 				break
 			}
 		}
-		f.foldResult(group, prescribed)
+		f.foldResult(ctx, group, prescribed)
 	}
 }
 
 // foldResult folds one result over as many operands as it can (they may be
 // alternatives), the best one first.
-func (f *Folding) foldResult(group []over, prescribed []choice) {
+func (f *Folding) foldResult(ctx context.Context, group []over, prescribed []choice) {
 	f.keep()
 	left := f.left[:0]
 	for _, o := range group {
@@ -105,7 +105,7 @@ func (f *Folding) foldResult(group []over, prescribed []choice) {
 		sort.SliceStable(left, func(i, j int) bool { return rank(left[i].in == c.in) < rank(left[j].in == c.in) })
 		f.foldFirst(&left, 0)
 	}
-	for len(left) > 0 && f.ctx.Err() == nil {
+	for len(left) > 0 && ctx.Err() == nil {
 		best := 0
 		if n := len(left); n > 1 && n <= manyOperands {
 			best = f.cheapest(left)
@@ -180,11 +180,11 @@ func (f *Folding) areaOf(v int) int64 {
 
 // foldSmaller folds results over larger operands for as long as that lowers the
 // need. Only a fold at a step that holds the most can.
-func (f *Folding) foldSmaller(list []over) {
+func (f *Folding) foldSmaller(ctx context.Context, list []over) {
 	for again := true; again; {
 		again = false
 		for _, o := range list {
-			if f.ctx.Err() != nil {
+			if ctx.Err() != nil {
 				return
 			}
 			if !o.smaller || f.Of[o.in] == f.Of[o.out] || !f.bare(o.in) || !f.bare(o.out) {

@@ -64,7 +64,7 @@ func LayParallel(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Optio
 			if err := ctx.Err(); err != nil {
 				return nil, err // folding has stopped somewhere
 			}
-			p, err := f.Problem("")
+			p, err := f.Problem(ctx, "")
 			if err != nil {
 				return nil, err
 			}
@@ -151,7 +151,7 @@ func foldParallel(ctx context.Context, c *liveness.Concurrent, o Options, by gui
 	f := newFolding(ctx, &c.Layout, anyOrder{c})
 	alike := func(a, b int) bool { return c.Places(a) == c.Places(b) }
 	if !o.NoMerge {
-		f.mergeAlternatives(alike)
+		f.mergeAlternatives(ctx, alike)
 	}
 	if o.NoInPlace || ctx.Err() != nil {
 		return f
@@ -185,8 +185,8 @@ func foldParallel(ctx context.Context, c *liveness.Concurrent, o Options, by gui
 
 // Problem states the placing of the classes for every schedule at once: its order is
 // a [planner.Partial], and Lo and Hi are the lives in the order of the layout. What
-// loops pass on has a buffer for each of its slots.
-func (f *Parallel) Problem(name string) (_ *planner.Problem, err error) {
+// loops pass on has a buffer for each of its slots. When the context ends before, its error is returned.
+func (f *Parallel) Problem(ctx context.Context, name string) (_ *planner.Problem, err error) {
 	defer rescue.Into(&err)
 	p := &planner.Problem{Name: name, Align: Align}
 	var lives []planner.Life
@@ -194,6 +194,9 @@ func (f *Parallel) Problem(name string) (_ *planner.Problem, err error) {
 		cl := &f.Classes[i]
 		if len(cl.Vars) == 0 {
 			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		s := cl.life.steps
 		b := planner.Buffer{Name: f.Layout.String(cl.Vars[0]), Size: cl.size(), Lo: slices.Min(s.heads), Hi: slices.Max(s.tails) + 1}

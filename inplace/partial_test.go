@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/standard"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -15,7 +17,7 @@ import (
 func planned(t testing.TB, g *ssa.Graph) (*planner.Problem, *planner.Solution) {
 	f, err := LayParallel(context.Background(), g, liveness.Options{}, Options{})
 	require.NoError(t, err)
-	p, err := f.Problem(g.Name)
+	p, err := f.Problem(t.Context(), g.Name)
 	require.NoError(t, err)
 	require.NoError(t, p.Check())
 	s, err := planner.Auto{}.Plan(t.Context(), p)
@@ -78,4 +80,35 @@ func TestParallelFolds(t *testing.T) {
 			assert.Equal(t, c.bytes, s.ArenaBytes)
 		})
 	}
+}
+
+// TestProblemAfterItsSearch: a folding keeps no context. What was folded before the context of the search ended is stated as a whole
+// later; the context that ends the statement is its own.
+func TestProblemAfterItsSearch(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" {
+		in %x: float32[8]
+		%a = Relu(%x)
+		%b = Exp(%a)
+		%c = Add(%a, %b)
+		out %c
+	}`)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	search, cancel := context.WithCancel(t.Context())
+	_, f, err := Lay(search, g, liveness.Options{}, Options{})
+	require.NoError(t, err)
+	p, err := LayParallel(search, g, liveness.Options{}, Options{})
+	require.NoError(t, err)
+	cancel()
+
+	ordered, ids, err := f.Problem(t.Context(), "ordered")
+	require.NoError(t, err)
+	assert.NotEmpty(t, ordered.Buffers)
+	assert.Len(t, ids, len(ordered.Buffers))
+	_, _, err = f.Problem(search, "ended")
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = p.Problem(t.Context(), "any order")
+	require.NoError(t, err)
+	_, err = p.Problem(search, "ended")
+	require.ErrorIs(t, err, context.Canceled)
 }

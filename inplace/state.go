@@ -47,8 +47,8 @@ func StateOf(ctx context.Context, name string, t *liveness.Timeline, f *Folding)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p, ids := f.Problem(name)
-	if err := cmp.Or(ctx.Err(), ndarray.BudgetOf(ctx).CheckContext(ctx, "the planning problem")); err != nil {
+	p, ids, err := f.Problem(ctx, name)
+	if err := cmp.Or(err, ctx.Err(), ndarray.BudgetOf(ctx).CheckContext(ctx, "the planning problem")); err != nil {
 		return nil, err
 	}
 	offsets := func(s *planner.Solution) ([]int64, []bool, error) {
@@ -63,7 +63,7 @@ func stateAnyOrder(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Opt
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.Problem(g.Name)
+	p, err := f.Problem(ctx, g.Name)
 	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return nil, err
 	}
