@@ -35,14 +35,15 @@ type Constant struct {
 	load   loader         // how to make the array, when lazy or unaligned
 	packed []byte         // the elements as a file holds them, where they lie so already
 
-	mu  sync.Mutex
-	arr *ndarray.Array
-	err error
-	id  Identity // once it was asked for
+	mu     sync.Mutex // never held while elements are made
+	arr    *ndarray.Array
+	err    error
+	making chan struct{} // while someone makes arr: closed afterwards
+	id     Identity      // once it was asked for
 }
 
 // loader makes the array of a constant, for which memory was asked for already; what else it takes is within a budget.
-type loader func(memory ndarray.Budget) (*ndarray.Array, error)
+type loader func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error)
 
 // Identity identifies the elements of a constant, whatever its shape: equal
 // identities are equal bytes. It holds within a process, and for elements in a mapped
@@ -73,26 +74,32 @@ const (
 func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
 	defer rescue.Into(&err)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.id.of != 0 {
-		return c.id, nil
+	id := c.id
+	c.mu.Unlock()
+	if id.of != 0 {
+		return id, nil
 	}
-	data, err := c.bytes(memory)
+	data, a, err := c.bytes(memory)
 	if err != nil {
 		return Identity{}, err
 	}
-	id := Identity{n: len(data), of: byContent}
+	id = Identity{n: len(data), of: byContent}
 	switch {
 	case c.splat != nil:
 		id.of, id.n = bySplat, c.Len()*c.dtype.Size()
 	case sysmem.IsMapped(data):
-		c.id = Identity{from: uintptr(unsafe.Pointer(unsafe.SliceData(data))), n: len(data), of: byAddress}
-		return c.id, nil
+		id = Identity{from: uintptr(unsafe.Pointer(unsafe.SliceData(data))), n: len(data), of: byAddress}
 	}
-	if id.hash = digest.Of(data); c.dtype == ndarray.String {
-		id.hash = digest.OfStrings(c.arr.Str)
+	switch {
+	case id.of == byAddress:
+	case c.dtype == ndarray.String:
+		id.hash = digest.OfStrings(a.Str)
+	default:
+		id.hash = digest.Of(data)
 	}
+	c.mu.Lock()
 	c.id = id
+	c.mu.Unlock()
 	return id, nil
 }
 
@@ -101,23 +108,23 @@ func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
 // write to it.
 func (c *Constant) Bytes(memory ndarray.Budget) (_ []byte, err error) {
 	defer rescue.Into(&err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.bytes(memory)
+	data, _, err := c.bytes(memory)
+	return data, err
 }
 
-func (c *Constant) bytes(memory ndarray.Budget) ([]byte, error) {
+// bytes is Bytes, and the array that they are of where one was needed.
+func (c *Constant) bytes(memory ndarray.Budget) ([]byte, *ndarray.Array, error) {
 	switch {
 	case c.splat != nil:
-		return c.splat.Data, nil
+		return c.splat.Data, c.splat, nil
 	case c.packed != nil && c.dtype.FileBits() >= 8:
-		return c.packed, nil
+		return c.packed, nil, nil
 	}
-	a, err := c.array(context.Background(), memory)
+	a, err := c.ArrayIn(memory)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return a.Data, nil
+	return a.Data, a, nil
 }
 
 // Release gives back memory that reading the constant again brings back: copies made
@@ -150,7 +157,7 @@ func NewConstant(a *ndarray.Array) *Constant {
 		c.packed = a.Data
 	}
 	if !a.Aligned() {
-		c.arr, c.load = nil, func(ndarray.Budget) (*ndarray.Array, error) { return a, nil }
+		c.arr, c.load = nil, func(context.Context, ndarray.Budget) (*ndarray.Array, error) { return a, nil }
 	}
 	return c
 }
@@ -167,7 +174,8 @@ func NewLazy(dt ndarray.DType, shape []int, load func() (*ndarray.Array, error))
 
 // NewLazyIn is NewLazy within the budget of whoever asks for the elements first.
 func NewLazyIn(dt ndarray.DType, shape []int, load func(memory ndarray.Budget) (*ndarray.Array, error)) *Constant {
-	return &Constant{dtype: dt, shape: append([]int(nil), shape...), load: load}
+	made := func(_ context.Context, memory ndarray.Budget) (*ndarray.Array, error) { return load(memory) }
+	return &Constant{dtype: dt, shape: append([]int(nil), shape...), load: made}
 }
 
 // NewPacked is NewLazyIn for elements whose packed form, as a file holds it, is at
@@ -230,13 +238,14 @@ func (c *Constant) Reshaped(shape ...int) *Constant {
 	if c.splat != nil {
 		return NewSplat(c.splat, shape...)
 	}
-	return NewPacked(c.dtype, shape, c.packed, func(memory ndarray.Budget) (*ndarray.Array, error) {
-		a, err := c.ArrayIn(memory)
+	load := func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) {
+		a, err := c.ArrayContext(ctx, memory)
 		if err != nil {
 			return nil, err
 		}
 		return a.Reshaped(shape...), nil
-	})
+	}
+	return &Constant{dtype: c.dtype, shape: slices.Clone(shape), packed: c.packed, load: load}
 }
 
 // Array returns the elements, aligned, filling out a splat and reading lazy
@@ -249,45 +258,62 @@ func (c *Constant) ArrayIn(b ndarray.Budget) (*ndarray.Array, error) {
 }
 
 // ArrayContext is [Constant.ArrayIn] until a context ends, whose error it then returns; nil never does. Filling out a
-// splat of gigabytes takes seconds.
+// splat of gigabytes takes seconds. One caller makes the elements; others wait for it, each as long as its own context lasts.
 func (c *Constant) ArrayContext(ctx context.Context, b ndarray.Budget) (_ *ndarray.Array, err error) {
 	defer rescue.Into(&err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	return c.array(ctx, b)
+	for {
+		c.mu.Lock()
+		a, err, making := c.arr, c.err, c.making
+		if a == nil && err == nil && making == nil {
+			c.making = make(chan struct{})
+			c.mu.Unlock()
+			return c.makeArray(ctx, b)
+		}
+		c.mu.Unlock()
+		if a != nil || err != nil {
+			return a, err
+		}
+		select {
+		case <-making: // made, or left to the next one
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
-func (c *Constant) array(ctx context.Context, b ndarray.Budget) (*ndarray.Array, error) {
-	if c.arr != nil || c.err != nil {
-		return c.arr, c.err
-	}
+// makeArray makes the elements for whoever wants them, and keeps them unless another attempt may have another outcome.
+func (c *Constant) makeArray(ctx context.Context, b ndarray.Budget) (a *ndarray.Array, err error) {
+	keep := false
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if keep {
+			c.arr, c.err = a, err
+		}
+		close(c.making)
+		c.making = nil
+	}()
 	if err := b.AskContext(ctx, "a constant", int64(c.Len())*int64(c.dtype.Size())); err != nil {
 		return nil, fmt.Errorf("constant %v: %w", c.shape, err)
 	}
 	if c.splat != nil {
-		a, err := c.fill(ctx)
-		if err != nil {
-			return nil, err
-		}
-		c.arr = a
-		return a, nil
-	}
-	a, err := c.load(b)
-	if err == nil {
+		a, err = c.fill(ctx)
+	} else if a, err = c.load(ctx, b); err == nil {
 		err = c.fits(a)
 	}
-	if err != nil {
-		if full := (*sysmem.Error)(nil); errors.As(err, &full) {
-			return nil, err // another time there may be memory
-		}
-	} else if a, err = aligned(ctx, a); err != nil {
-		return nil, err // another time the context may last
+	if err == nil {
+		a, err = aligned(ctx, a)
 	}
-	c.arr, c.err = a, err
-	return a, err
+	if err != nil {
+		full := (*sysmem.Error)(nil)
+		keep = ctx.Err() == nil && !errors.As(err, &full) // another time the context may last, and there may be memory
+		return nil, err
+	}
+	keep = true
+	return a, nil
 }
 
 // aligned is an array with the elements of one that may lie at any address, until a context ends.

@@ -53,3 +53,36 @@ func TestConstantEnded(t *testing.T) {
 		})
 	}
 }
+
+// TestConstantWait: who waits for another to make a constant's elements, or those of one that shares them, waits as long as its own
+// context lasts, and has them when they are made.
+func TestConstantWait(t *testing.T) {
+	begun, made := make(chan struct{}), make(chan struct{})
+	c := ssa.NewLazy(ndarray.Float32, []int{4}, func() (*ndarray.Array, error) {
+		close(begun)
+		<-made
+		return ndarray.Of([]float32{1, 2, 3, 4}, 4), nil
+	})
+	maker := make(chan error)
+	go func() {
+		_, err := c.Array()
+		maker <- err
+	}()
+	<-begun
+	flat := c.Reshaped(2, 2)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, waits := range []*ssa.Constant{c, flat} {
+		_, err := waits.ArrayContext(ended, 0)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	waiter := make(chan float64)
+	go func() {
+		a, err := flat.ArrayContext(t.Context(), 0)
+		assert.NoError(t, err)
+		waiter <- a.Float(3)
+	}()
+	close(made)
+	require.NoError(t, <-maker)
+	require.Equal(t, 4.0, <-waiter)
+}
