@@ -274,6 +274,22 @@ func (s *seeking) Seek(at int64, from int) (int64, error) {
 	return s.Reader.Seek(at, from)
 }
 
+// TestReadWAVChunks: however many chunks a file has, few of them are read, of every kind.
+func TestReadWAVChunks(t *testing.T) {
+	format := wav(1, 1, 8000, 16, nil)[24:48]
+	require.Equal(t, "fmt ", string(format[:4]))
+	for name, chunk := range map[string][]byte{"empty": []byte("LIST\x00\x00\x00\x00"), "odd": []byte("JUNK\x01\x00\x00\x00ab"), "formats": format} {
+		t.Run(name, func(t *testing.T) {
+			r := bytes.NewReader(append([]byte("RIFF\xff\xff\xff\xffWAVE"), bytes.Repeat(chunk, 100_000)...))
+			_, err := preprocess.ReadWAV(r)
+			var wrong *preprocess.WAVError
+			require.ErrorAs(t, err, &wrong)
+			assert.ErrorContains(t, err, "more than 16384 chunks")
+			assert.Greater(t, r.Len(), 80_000*len(chunk))
+		})
+	}
+}
+
 // TestReadWAVCounts: of a reader that can tell how much it has, samples are counted first, and have no more memory than they need.
 func TestReadWAVCounts(t *testing.T) {
 	const samples = 100_003

@@ -120,8 +120,8 @@ func badWAV(format string, args ...any) error { return &WAVError{fmt.Sprintf(for
 const unknownSize = math.MaxUint32
 
 // ReadWAV reads a WAVE file: integers of 8, 16, 24 or 32 bits, or floating-point numbers of 32 or
-// 64. The errors of what is in the file are [*WAVError]s: a file that ends before the samples that it tells of, half a sample, or
-// a format that contradicts itself. A file that tells of 0xffffffff bytes, as those do that are written to a pipe, has samples to its end.
+// 64. The errors of what is in the file are [*WAVError]s: a file that ends before the samples that it tells of, half a sample,
+// a format that contradicts itself, or thousands of chunks before the samples. A file that tells of 0xffffffff bytes, as those do that are written to a pipe, has samples to its end.
 func ReadWAV(r io.Reader) (*Sound, error) { return ReadWAVIn(0, r) }
 
 // ReadWAVIn is [ReadWAV] within a budget, which [Sound.Tensor] keeps, too. Of a reader that is an [io.Seeker] the samples are
@@ -137,7 +137,7 @@ func ReadWAVIn(b ndarray.Budget, r io.Reader) (_ *Sound, err error) {
 		return nil, badWAV("does not begin with RIFF and WAVE")
 	}
 	var w wave
-	for {
+	for range mostChunks {
 		var chunk [8]byte
 		if _, err := io.ReadFull(r, chunk[:]); failed(err) {
 			return nil, err
@@ -160,7 +160,11 @@ func ReadWAVIn(b ndarray.Budget, r io.Reader) (_ *Sound, err error) {
 			}
 		}
 	}
+	return nil, badWAV("has more than %d chunks before its samples", mostChunks)
 }
+
+// mostChunks bounds the chunks before the samples, each of which is read on its own. Programs write some tens.
+const mostChunks = 1 << 14
 
 var errNoSamples = badWAV("has no samples")
 
