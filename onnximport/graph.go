@@ -145,9 +145,16 @@ func (s *scope) nodes(w *onnxwire.Graph) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range order {
+	release := s.imp.own && w == s.imp.model.Graph // others may be built again
+	if release {
+		w.Nodes = nil
+	}
+	for i, n := range order {
 		if err := s.node(n); err != nil {
 			return err
+		}
+		if release {
+			order[i] = nil // what is built and what was read of a large graph are not both in memory
 		}
 	}
 	return nil

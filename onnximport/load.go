@@ -46,7 +46,8 @@ func loadOnce(path string, opts Options) (*ssa.Module, error) {
 		return nil, openError(path, err)
 	}
 	imp := newImporter(f.Model, path, opts)
-	imp.holds = []io.Closer{f}
+	imp.holds, imp.own = []io.Closer{f}, true
+	f.Model = nil // the module holds the file
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return imp.run()
 }
@@ -59,7 +60,9 @@ func FromBytes(data []byte, path string, opts Options) (_ *ssa.Module, err error
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	return FromModel(m, path, opts)
+	imp := newImporter(m, path, opts)
+	imp.own = true
+	return imp.run()
 }
 
 // FromModel imports the message of a model, read or built in memory, whose tensors share their elements with the module. path
@@ -117,7 +120,8 @@ type importer struct {
 	functions map[functionKey]*onnxwire.Function
 	external  *externalData
 	holds     []io.Closer
-	nodes     int // made so far
+	nodes     int  // made so far
+	own       bool // nobody else has the model: its nodes may go when they are built
 }
 
 func newImporter(m *onnxwire.Model, path string, opts Options) *importer {

@@ -300,6 +300,9 @@ func (d *decoder) run() (count, past int) {
 	return count, past
 }
 
+// mostTogether is how many messages are made in one piece of memory: it is there as long as any of them.
+const mostTogether = 256
+
 // readRepeated reads the run of fields that starts with the current one as more elements of list, and moves on.
 func readRepeated[T any, P message[T]](d *decoder, list []P, name string) []P {
 	var zero T
@@ -308,11 +311,14 @@ func readRepeated[T any, P message[T]](d *decoder, list []P, name string) []P {
 	if !d.want(protowire.BytesType) || !d.charge(n, int(unsafe.Sizeof(zero))) {
 		return list
 	}
-	block := make([]T, n)
+	var block []T
 	for i := 0; i < n && d.err == nil; i++ {
-		d.nested(P(&block[i]), name, len(list))
+		if len(block) == 0 {
+			block = make([]T, min(n-i, mostTogether))
+		}
+		d.nested(P(&block[0]), name, len(list))
 		d.next()
-		list = append(list, &block[i])
+		list, block = append(list, &block[0]), block[1:]
 	}
 	return list
 }
