@@ -93,7 +93,7 @@ type Options struct {
 }
 
 // valueBytes is about how many bytes a timeline takes for a value outside of loops.
-const valueBytes = 256
+const valueBytes = 448
 
 // Build lays out the graph, whose types must be inferred, and solves liveness. It fails
 // with the cause of the context if that ends before.

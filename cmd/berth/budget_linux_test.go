@@ -209,21 +209,33 @@ func TestBudgetOfLongStrings(t *testing.T) {
 
 // TestBudgetOfManyNodes: what is made of a graph of many nodes is within the budget, or an error, or left out of the description.
 func TestBudgetOfManyNodes(t *testing.T) {
-	var graph strings.Builder
-	graph.WriteString("in %x: float32[1,64] const %w: float32[] = 0.5 %y0 = Relu(%x) ")
-	for i := range 15000 {
-		fmt.Fprintf(&graph, "%%z%d = Add(%%y%d, %%w) %%y%d = Relu(%%z%d) ", i, i, i+1, i)
+	chain := func(head string, count int, block func(b *strings.Builder, i int)) string {
+		var b strings.Builder
+		b.WriteString(head)
+		for i := range count {
+			block(&b, i)
+		}
+		fmt.Fprintf(&b, "out %%y%d", count)
+		return textModel(t, b.String())
 	}
-	path := textModel(t, graph.String()+"out %y15000")
+	sums := chain("in %x: float32[1,64] const %w: float32[] = 0.5 %y0 = Relu(%x) ", 15000, func(b *strings.Builder, i int) {
+		fmt.Fprintf(b, "%%z%d = Add(%%y%d, %%w) %%y%d = Relu(%%z%d) ", i, i, i+1, i)
+	})
+	residuals := chain("in %x: float32[1,8,8,8] const %w: float32[8,8,3,3] = splat 0.5 %y0 = Relu(%x) ", 3000, func(b *strings.Builder, i int) {
+		fmt.Fprintf(b, "%%a%d = Conv(%%y%d, %%w) [pads=[1,1,1,1]] %%b%d = Relu(%%a%d) %%c%d = Conv(%%b%d, %%w) [pads=[1,1,1,1]] %%d%d = Add(%%c%d, %%y%d) %%y%d = Relu(%%d%d) ",
+			i, i, i, i, i, i, i, i, i, i+1, i)
+	})
 	for _, c := range []struct {
+		path      string
 		megabytes int64
 		code      int
 		said      string
 	}{
-		{32, exitFailed, "is beyond the limit of 32000000"},
-		{128, exitDone, ""},
+		{sums, 32, exitFailed, "is beyond the limit of 32000000"},
+		{sums, 128, exitDone, ""},
+		{residuals, 36, exitDone, ""},
 	} {
-		got := carryOut(t, [][]string{{"inspect", "builtin:lstm-loop"}, {"inspect", path, fmt.Sprintf("--max-memory=%dMB", c.megabytes)}})[1:] // the first reads the program's code
+		got := carryOut(t, [][]string{{"inspect", "builtin:lstm-loop"}, {"inspect", c.path, fmt.Sprintf("--max-memory=%dMB", c.megabytes)}})[1:] // the first reads the program's code
 		requireBudget(t, got, c.megabytes*1000000)
 		assert.Equal(t, c.code, got[1].code, got[1].text)
 		assert.Contains(t, got[1].text, c.said)

@@ -125,10 +125,13 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	return nil
 }
 
+// perNode is about how many bytes of graphs and plans there are for each node of a model while it is planned and compiled at the same time.
+const perNode = 4 << 10
+
 // described is what inspect says of a model: its contents, its memory plan and its compiled program. The program does not
 // depend on the plan: with a second core both are made at the same time, unless memory for both is lacking.
 func (a *app) described(ctx context.Context, model string, m *berth.Model, opts []berth.Option) (inspectJSON, error) {
-	if runtime.GOMAXPROCS(0) == 1 || a.dump != nil {
+	if runtime.GOMAXPROCS(0) == 1 || a.dump != nil || a.memory.Bytes() < perNode*int64(m.Contents().Nodes) {
 		return a.describedInTurn(ctx, model, m, opts)
 	}
 	compiling, cancel := context.WithCancel(ctx)

@@ -52,10 +52,10 @@ func Epilogues(ctx context.Context, g *ssa.Graph, b Fuser) (made int, err error)
 		}
 		for i := len(body.Nodes) - 1; i >= 0 && err == nil; i-- {
 			c.take(body.Nodes[i], found[i])
-			err = ctx.Err()
+			found[i], err = nil, ctx.Err()
 		}
 		if err == nil {
-			c.rewrite()
+			err = c.rewrite(ctx)
 			made += c.made
 		}
 	})
@@ -178,19 +178,22 @@ func (x *group) epilogue(n *ssa.Node) *ssa.Node {
 	return fused.WithEpilogue(n, p, operands[1:], last)
 }
 
-// rewrite puts the new nodes in their places.
-func (c *chains) rewrite() {
+// rewrite puts the new nodes in their places. The graph is of no use if the context ends before.
+func (c *chains) rewrite(ctx context.Context) error {
 	if c.made == 0 {
-		return
+		return nil
 	}
 	nodes := c.g.Nodes
 	order := make([]*ssa.Node, 0, len(nodes))
 	now := make([]*ssa.Value, c.g.NumValues())
 	for _, n := range nodes {
 		if m := c.instead[n.ID]; m != nil {
-			order = append(order, c.replace(n, m, now))
+			order, c.instead[n.ID] = append(order, c.replace(n, m, now)), nil
 		} else if !c.gone[n.ID] {
 			order = append(order, n)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
 	for _, n := range nodes {
@@ -199,6 +202,7 @@ func (c *chains) rewrite() {
 		}
 	}
 	c.g.Nodes = order
+	return ctx.Err()
 }
 
 // replace makes a node like m in place of n, whose result it takes over: now says what values

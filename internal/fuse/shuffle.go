@@ -28,7 +28,7 @@ func Shuffles(ctx context.Context, g *ssa.Graph) (made int, err error) {
 				c.shuffle(n, chain)
 			}
 		}
-		c.rewrite()
+		err = c.rewrite(ctx)
 		made += c.made
 	})
 	return made, err

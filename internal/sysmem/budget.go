@@ -30,7 +30,7 @@ import (
 //	├──────── measured ────────┤── granted since ──┤─ request ─┤          │
 //	0                                              at most unmeasured     budget
 //
-// What does not ask (graphs, plans, headers) is seen at the next measurement. A measured request is granted before its memory is
+// What does not ask (graphs, plans, headers) is seen at the next measurement, which loops that look at their context cause, too (looks.go). A measured request is granted before its memory is
 // taken: until as much has been allocated, or [grantAge] has passed, it counts beside what is in use.
 
 // Budget is how many bytes of memory the process may use beyond what it used when it
@@ -155,6 +155,11 @@ func measure(ctx context.Context, what string, bytes, limit int64) (err error) {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return measured(ctx, what, bytes, limit)
+}
+
+// measured is measure for who holds measuring.
+func measured(ctx context.Context, what string, bytes, limit int64) error {
 	now := inUse()
 	for try := 0; now+untaken > limit-bytes && try < collections; now = inUse() {
 		granted.Store(unmeasured)
@@ -212,12 +217,16 @@ func resident() int64 {
 type budgetKey struct{}
 
 // In returns a context that carries the budget to where memory is taken on behalf of an
-// operation: like its deadline, it is a limit of the operation as a whole.
+// operation: like its deadline, it is a limit of the operation as a whole. Its Err is an [*Error] from when the operation is found
+// beyond the budget, while Done stays open: who waits takes no memory.
 func (b Budget) In(ctx context.Context) context.Context {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	return context.WithValue(ctx, budgetKey{}, b)
+	if around, ok := ctx.(*bounded); ok { // of another operation, which may be beyond its budget
+		ctx = around.Context
+	}
+	return &bounded{Context: context.WithValue(ctx, budgetKey{}, b), limit: b.Bytes()}
 }
 
 // BudgetOf is the budget that a context carries; the default one if it carries none.

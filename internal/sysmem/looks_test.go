@@ -1,0 +1,45 @@
+package sysmem
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLooksEndWhatGrows: an operation that asks for nothing, and looks at its context, ends at the limit: with the same error at each
+// look from then on. The next operation begins anew, also within the context of the first.
+func TestLooksEndWhatGrows(t *testing.T) {
+	const room = 32 << 20
+	b := fresh(t, room)
+	ctx := b.In(context.Background())
+	var kept [][]byte
+	for range 64 {
+		kept = append(kept, touched(1<<20))
+		for range 10_000 {
+			_ = ctx.Err()
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	taken := len(kept) << 20
+	runtime.KeepAlive(kept)
+	full := (*Error)(nil)
+	require.ErrorAs(t, ctx.Err(), &full)
+	require.Less(t, taken, room+int(b)/lookSlack+8<<20)
+	require.Same(t, full, ctx.Err())
+	require.NoError(t, b.In(ctx).Err())
+}
+
+// TestLooksCollect: garbage is no reason to end.
+func TestLooksCollect(t *testing.T) {
+	ctx := fresh(t, 64<<20).In(context.Background())
+	for range 128 {
+		runtime.KeepAlive(touched(2 << 20))
+		for range 1_000 {
+			require.NoError(t, ctx.Err())
+		}
+	}
+}
