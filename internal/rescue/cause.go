@@ -15,7 +15,7 @@ func WithCause(ctx context.Context, err error) (out error) {
 	if err == nil || ctx == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}
-	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) { // a budget in the context ends nothing but the work
 		return fmt.Errorf("%w: %w", err, cause)
 	}
 	return err
