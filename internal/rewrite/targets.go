@@ -17,13 +17,17 @@ import (
 //	Slice(x, ends = [S])         [max int]          the whole rest of the axis
 //	Resize(x, sizes = [N,C,2H,2W])  scales [1,1,2,2]
 //	Tile, Pad ...                only with all elements known, by shape-fold
+//
+// Operands that decide about nothing are replaced in the same way, so that what computes them goes: a normalization in training
+// has statistics of its own, and those before only enter the running ones.
 var Targets = &Pass{
-	Name: "targets", Doc: "shape operands that only repeat the data's dimensions -> constants",
+	Name: "targets", Doc: "shape operands that only repeat the data's dimensions -> constants, statistics that no result needs -> the scale",
 	rules: []rule{
 		{"Reshape to dimensions of the data -> 0 and -1", named("Reshape"), reshapeOperand},
 		{"Expand to dimensions of the data -> 1", named("Expand"), expandOperand},
 		{"Slice up to the length of an axis -> to the end", named("Slice"), sliceOperand},
 		{"Resize to multiples of the data's dimensions -> scales", named("Resize"), resizeOperand},
+		{"statistics that only results nobody reads depend on -> the scale", named("BatchNormalization"), unusedStatistics},
 	},
 }
 
@@ -156,4 +160,23 @@ func resizeOperand(c *Context, n *ssa.Node) bool {
 	n.SetInputs([]*ssa.Value{n.In[0], nil, c.constant(old.Name+"_scales", float32s(scales...))})
 	c.killIfUnread(old.Def)
 	return true
+}
+
+// unusedStatistics: in training without running statistics as results, mean and variance may be any operand of their type.
+func unusedStatistics(c *Context, n *ssa.Node) bool {
+	scale := n.In[1]
+	if ops.Int(n, "training_mode") == 0 || !c.unreadResult(n, 1) || !c.unreadResult(n, 2) {
+		return false
+	}
+	var old []*ssa.Value
+	for i := 3; i <= 4; i++ {
+		if v := n.In[i]; v != scale && v.Const == nil && v.Type.Equal(scale.Type) {
+			old = append(old, v)
+			n.SetInput(i, scale)
+		}
+	}
+	for _, v := range old {
+		c.killIfUnread(v.Def)
+	}
+	return len(old) > 0
 }

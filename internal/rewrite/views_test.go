@@ -44,6 +44,11 @@ func TestViews(t *testing.T) {
 func TestTargets(t *testing.T) {
 	const shapes = `%s = Shape(%x) const %i0: int64[1] = [0] const %i1: int64[1] = [1] %n = Gather(%s, %i0) [axis=0] %m = Gather(%s, %i1) [axis=0] `
 	testRewrite(t, []*Pass{Targets, Dead}, []rewriteCase{
+		{name: "statistics that enter only results nobody reads", before: `in %x: float32[1,2,4] in %s: float32[2] in %m: float32[2] %d = Mul(%m, %m)
+			%y, %r, %v = BatchNormalization(%x, %s, %s, %m, %d) [training_mode=1] out %y`,
+			after: `in %x: float32[1,2,4] in %s: float32[2] in %m: float32[2] %y, %r, %v = BatchNormalization(%x, %s, %s, %s, %s) [training_mode=1] out %y`},
+		{name: "statistics of inference and running ones stay", before: `in %x: float32[1,2,4] in %s: float32[2] in %m: float32[2] %d = Mul(%m, %m)
+			%y, %r, %v = BatchNormalization(%x, %s, %s, %m, %d) [training_mode=1] %z = BatchNormalization(%x, %s, %s, %m, %d) out %y, %v, %z`},
 		{name: "one symbol", exact: true, before: `in %x: float32[N,3,4] ` + shapes + ` const %k: int64[1] = [12] %t = Concat(%n, %k) [axis=0] %y = Reshape(%x, %t) out %y`,
 			after: `in %x: float32[N,3,4] const %t: int64[2] = [-1, 12] %y = Reshape(%x, %t) out %y`},
 		{name: "two symbols", exact: true, before: `in %x: float32[N,M,4] ` + shapes + ` const %k: int64[2] = [2, 2] %t = Concat(%n, %m, %k) [axis=0] %y = Reshape(%x, %t) out %y`,

@@ -41,6 +41,19 @@ func (w *Watch) look() {
 	CheckEnded(w.c)
 }
 
+// Pieces yields the bounds of pieces of n elements, and counts them, for loops of which many are short.
+func (w *Watch) Pieces(n int) func(yield func(from, to int) bool) {
+	return func(yield func(from, to int) bool) {
+		for from := 0; from < n; from += piece {
+			to := min(from+piece, n)
+			w.Did(to - from)
+			if !yield(from, to) {
+				return
+			}
+		}
+	}
+}
+
 // Pieces yields the bounds of pieces of n elements, and counts them: for loops that have no room for a count.
 func Pieces(c *ops.Call, n int) func(yield func(from, to int) bool) {
 	return func(yield func(from, to int) bool) {

@@ -143,10 +143,11 @@ func evalBatchNorm[T float32 | float64](c *ops.Call) {
 	for i := range b.n * b.c {
 		ch := i % b.c
 		m, f, o := T(mean[ch]), T(scale[ch]/math.Sqrt(variance[ch]+eps)), T(bias[ch])
-		out := y.V[i*b.plane : (i+1)*b.plane]
-		for j, e := range v[i*b.plane : (i+1)*b.plane] {
-			w.Did(1)
-			out[j] = (e-m)*f + o
+		for from, to := range w.Pieces(b.plane) {
+			out := y.V[i*b.plane:][from:to]
+			for j, e := range v[i*b.plane:][from:to] {
+				out[j] = (e-m)*f + o
+			}
 		}
 	}
 	y.Store()
@@ -161,20 +162,16 @@ func channelMoments[T kit.RealNum](c *ops.Call, b channels, x []T) (mean, varian
 	w := kit.Watching(c)
 	count := float64(b.n) * float64(b.plane)
 	for i := range b.n * b.c {
-		for _, v := range x[i*b.plane : (i+1)*b.plane] {
-			w.Did(1)
-			mean[i%b.c] += float64(v)
+		for from, to := range w.Pieces(b.plane) {
+			mean[i%b.c] += kit.SumOf(x[i*b.plane:][from:to])
 		}
 	}
 	for i := range mean {
 		mean[i] /= count
 	}
 	for i := range b.n * b.c {
-		m := mean[i%b.c]
-		for _, v := range x[i*b.plane : (i+1)*b.plane] {
-			w.Did(1)
-			d := float64(v) - m
-			variance[i%b.c] += d * d
+		for from, to := range w.Pieces(b.plane) {
+			variance[i%b.c] += kit.DeviationOf(x[i*b.plane:][from:to], mean[i%b.c])
 		}
 	}
 	for i := range variance {
