@@ -46,14 +46,20 @@ func FloatToBfloat(dst []uint16, src []float32) {
 	}
 }
 
-// wholeVectors converts a multiple of 16 elements and returns how many.
+// wholeVectors converts elements in vectors of 16 and returns how many: all from two vectors on, where the last one also converts some again that the one
+// before it did. A result may lie over its operand, from the same address on: with two vectors it has not reached what is read again.
 func wholeVectors[D, S any](f func(dst *D, src *S, n int), dst []D, src []S) int {
 	n := len(src) &^ 15
 	if f == nil || n == 0 {
 		return 0
 	}
 	f(unsafe.SliceData(dst), unsafe.SliceData(src), n)
-	return n
+	if n == len(src) || n < 32 {
+		return n
+	}
+	n = len(src) - 16
+	f(unsafe.SliceData(dst[n:]), unsafe.SliceData(src[n:]), 16)
+	return len(src)
 }
 
 // halfToFloat1 widens one number.

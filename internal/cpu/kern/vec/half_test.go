@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"github.com/x448/float16"
@@ -86,6 +87,33 @@ func TestHalfTails(t *testing.T) {
 			require.EqualValues(t, 0x1234, h[n])
 			for i := range x {
 				require.InDelta(t, x[i], y[i], 1e-3)
+			}
+		}
+	})
+}
+
+// TestHalfLengths converts every short length, narrowing also over the operand itself.
+func TestHalfLengths(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for n := range 100 {
+			over := make([]float32, n+1)
+			x, want := make([]float32, n), make([]uint16, n)
+			for i := range x {
+				over[i] = float32(i)*0.37 - 11
+				x[i], want[i] = over[i], floatToHalf1(over[i])
+			}
+			bits := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(over))), n+1)
+			FloatToHalf(bits[:n], over[:n])
+			require.Equal(t, want, bits[:n])
+			h := append(make([]uint16, 0, n+1), 7)
+			h = h[:n+1]
+			h[n] = 7
+			FloatToHalf(h[:n], x)
+			require.Equal(t, want, h[:n])
+			require.EqualValues(t, 7, h[n])
+			HalfToFloat(over[:n], h[:n])
+			for i, w := range want {
+				require.Equal(t, halfToFloat1(w), over[i])
 			}
 		}
 	})
