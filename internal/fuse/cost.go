@@ -1,6 +1,8 @@
 package fuse
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ndarray"
@@ -16,7 +18,7 @@ import (
 //	many  + passes         + blocks · (blockCost + n · stepCost)     large ones: memory decides
 //
 // Between the two, where tensors stay in the second cache, neither saves anything and nodes stay
-// as they are. Figures are rounded from measurements on a core of Zen 3.
+// as they are. Nodes of half types pay for conversions of whole operands besides, which a group makes block by block: one alone is a group, too. Figures are rounded from measurements on a core of Zen 3.
 const (
 	nodeCost  = 50 // a node of a program: its call, its loop nest, its hand-over to threads
 	stepCost  = 30 // an instruction of a block on float32
@@ -85,8 +87,29 @@ func (x *group) gain(g *ssa.Graph, o *Options) float64 {
 		if !stored[v] {
 			saved += bytes * perByte(bytes)
 		}
+		saved += m.conversions()
 	}
 	return saved - blocks*x.blockCost() - x.copied()
+}
+
+// conversions is what a node of half types costs beyond a block of it: its kernel writes operands out in float32, and reads the result once more to round it.
+func (m *member) conversions() (cost float64) {
+	convert := func(v *ssa.Value) {
+		if v == nil || v.Const != nil || !v.Type.DType.IsHalf() {
+			return
+		}
+		elems, _ := v.Type.NumElems().Const()
+		if bytes := 4 * float64(elems); bytes > 256<<10 {
+			cost += 2 * bytes * max(perByte(bytes), 0.004) // what fits the first cache is read and written fastest
+		}
+	}
+	for i, v := range m.in {
+		if !slices.Contains(m.in[:i], v) {
+			convert(v)
+		}
+	}
+	convert(m.node.Out[0])
+	return cost
 }
 
 // blockCost is what the calls of one block cost.

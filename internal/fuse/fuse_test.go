@@ -118,20 +118,24 @@ func TestGroups(t *testing.T) {
 
 // TestCosts has groups that are not worth it, and one that is.
 func TestCosts(t *testing.T) {
-	chain := func(shape string) string {
-		return `graph "g" { in %x: float32[` + shape + `] %a = Neg(%x) %b = Abs(%a) %y = Sqrt(%b) out %y }`
-	}
+	const chain, single, row, compared = `%a = Neg(%x) %b = Abs(%a) %y = Sqrt(%b) out %y`, `%y = Neg(%x) out %y`, `%y = Softmax(%x) [axis=-1] out %y`, `%y = Less(%x, %z) out %y`
 	for _, c := range []struct {
-		name, shape string
-		groups      int
+		name, operand, nodes string
+		groups               int
 	}{
-		{"tensors of the second cache", "64,512", 0},
-		{"single numbers", "1", 0},
-		{"unknown lengths", "N,8", 0},
-		{"tensors larger than any cache", "4096,4096", 1},
+		{"tensors of the second cache", "float32[64,512]", chain, 0},
+		{"single numbers", "float32[1]", chain, 0},
+		{"unknown lengths", "float32[N,8]", chain, 0},
+		{"tensors larger than any cache", "float32[4096,4096]", chain, 1},
+		{"a node alone", "float32[4096,4096]", single, 0},
+		{"a chain of a half type in the first cache", "float16[16,64]", chain, 0},
+		{"a chain of a half type in the second cache", "float16[256,784]", chain, 1},
+		{"a node of a half type alone", "bfloat16[256,784]", single, 1},
+		{"a row of a half type alone", "float16[256,784]", row, 1},
+		{"a comparison of half types", "float16[256,784] in %z: float16[256,784]", compared, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, r := apply(t, chain(c.shape), fuse.Options{})
+			_, r := apply(t, `graph "g" { in %x: `+c.operand+" "+c.nodes+" }", fuse.Options{})
 			assert.Equal(t, c.groups, r.Groups)
 		})
 	}

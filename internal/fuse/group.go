@@ -268,7 +268,8 @@ func (x *group) isImmediate(v *ssa.Value) bool {
 
 // isLarge reports as many members as a group must have.
 func (x *group) isLarge(o *Options) bool {
-	return len(x.members) > 1 || o.Singles && x.members[0].inner == 0
+	m := x.members[0]
+	return len(x.members) > 1 || o.Singles && m.inner == 0 || o.Takes == nil && m.conversions() > 0
 }
 
 // program writes the group as a tile program over its operands that stores some values.
