@@ -37,6 +37,18 @@ func ContentOf(n *ssa.Node, i int) []ssa.Dim {
 	return nil
 }
 
+// TargetKnown reports that operand 1 of a Reshape, Squeeze, Unsqueeze or Expand, a shape or axes, is known before the run, or absent.
+// If not, inference may still know the result's type, since elements neither come nor go or one shape alone broadcasts; whether the
+// operand says so too is only known to a kernel that reads it.
+func TargetKnown(n *ssa.Node) bool {
+	v := n.Input(1)
+	if v == nil || v.Const != nil {
+		return true
+	}
+	size, known := v.Type.ByteSize()
+	return v.Content != nil && !slices.ContainsFunc(v.Content, func(d ssa.Dim) bool { return !d.Known() }) || known && size == 0
+}
+
 // ConstInts returns the elements of operand i when every one is a known
 // number. Large constants are read whole, up to 1<<20 elements.
 func ConstInts(n *ssa.Node, i int) ([]int64, bool) {

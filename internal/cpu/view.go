@@ -21,7 +21,7 @@ var viewOps = []entry{
 type copyTo struct{ m *mover }
 
 func prepareView(p *prep) (ops.Kernel, error) {
-	if !p.has(0) || len(p.out) != 1 || p.in[0].n != p.out[0].n || p.in[0].dt.Size() != p.out[0].dt.Size() {
+	if !p.has(0) || !ops.TargetKnown(p.node) || len(p.out) != 1 || p.in[0].n != p.out[0].n || p.in[0].dt.Size() != p.out[0].dt.Size() {
 		return nil, nil
 	}
 	return newCopy(p.in[0])

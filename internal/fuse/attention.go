@@ -383,7 +383,7 @@ func (a *attention) second(p *ssa.Value) bool {
 // keepsElements reports a node whose result has the elements of operand 0 in their order.
 func keepsElements(n *ssa.Node) bool {
 	o := ops.Of(n)
-	return o != nil && (o.Facts.Access == ops.Reshapes || n.Op == "Identity")
+	return o != nil && (o.Facts.Access == ops.Reshapes && ops.TargetKnown(n) || n.Op == "Identity")
 }
 
 // withoutNaN skips the choice of 0 for weights that are NaN.

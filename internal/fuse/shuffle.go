@@ -59,6 +59,9 @@ func shuffleBehind(g *ssa.Graph, n *ssa.Node) (chain []*ssa.Node) {
 		if len(uses) != 1 || uses[0].Index != 0 || uses[0].Node.Op != op || uses[0].Node.Domain != "" || g.IsResult(v) {
 			return nil
 		}
+		if !ops.TargetKnown(uses[0].Node) {
+			return nil
+		}
 		chain = append(chain, uses[0].Node)
 		v = uses[0].Node.Out[0]
 	}

@@ -59,8 +59,10 @@ func moved(v *ssa.Value) (operand int, ok bool) {
 		return 0, false
 	}
 	switch n.Op {
-	case "Transpose", "Split", "Slice", "Gather", "Expand":
+	case "Transpose", "Split", "Slice", "Gather":
 		return 0, true
+	case "Expand":
+		return 0, ops.TargetKnown(n)
 	case "Mul":
 		if _, ok := numberIn(n.In[0]); ok {
 			return 1, true

@@ -148,7 +148,7 @@ func fuseGroupNorm(c *Context, n *ssa.Node) bool {
 		return false
 	}
 	r := def(in.In[0], "Reshape")
-	if r == nil {
+	if r == nil || !ops.TargetKnown(r) || !ops.TargetKnown(n) {
 		return false
 	}
 	x := r.In[0]

@@ -15,8 +15,9 @@ var Identity = &Pass{
 	Name: "identity", Doc: "a node whose result is its operand -> the operand",
 	rules: []rule{
 		isFirst("a copy", named("Identity"), func(*Context, *ssa.Node) bool { return true }),
-		isFirst("the same shape again", with(reshapes), keepsFirstShape),
-		isFirst("the same shape again", named("Expand", "Tile", "GlobalAveragePool", "GlobalMaxPool"), keepsFirstShape),
+		isFirst("the same shape again", with(reshapes), targetsFirstShape),
+		isFirst("the same shape again", named("Expand"), targetsFirstShape),
+		isFirst("the same shape again", named("Tile", "GlobalAveragePool", "GlobalMaxPool"), keepsFirstShape),
 		isFirst("the same element type again", named("Cast", "CastLike", "BitCast"), keepsType),
 		isFirst("the same bits twice", with(idempotent), equalOperands),
 		isFirst("f(f(x)) of an idempotent f", with(idempotent), repeated),
@@ -63,6 +64,11 @@ func reshapes(f *ops.Facts) bool   { return f.Access == ops.Reshapes }
 func idempotent(f *ops.Facts) bool { return f.Composition == ops.Idempotent }
 
 func keepsFirstShape(_ *Context, n *ssa.Node) bool { return sameShape(n.In[0].Type, n.Out[0].Type) }
+
+// targetsFirstShape: nothing but the operand's shape is asked for, and no kernel has to check that.
+func targetsFirstShape(c *Context, n *ssa.Node) bool {
+	return ops.TargetKnown(n) && keepsFirstShape(c, n)
+}
 
 func keepsType(_ *Context, n *ssa.Node) bool {
 	in, out := n.In[0].Type, n.Out[0].Type

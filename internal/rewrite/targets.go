@@ -58,7 +58,7 @@ func computed(n *ssa.Node, i int) []ssa.Dim {
 func reshapeOperand(c *Context, n *ssa.Node) bool {
 	want := slices.Clone(computed(n, 1))
 	in := n.In[0].Type
-	if want == nil || !in.Ranked || ops.Int(n, "allowzero") != 0 {
+	if want == nil || !in.Ranked || ops.Int(n, "allowzero") != 0 || !ops.TargetKnown(n) {
 		return false
 	}
 	for i, d := range want {

@@ -32,10 +32,10 @@ var Views = &Pass{
 // (or the source itself) replaces the last node.
 func mergeReshape(c *Context, n *ssa.Node) bool {
 	src, out := n.In[0], n.Out[0]
-	for m := defWith(src, reshapes); m != nil; m = defWith(src, reshapes) {
+	for m := defWith(src, reshapes); m != nil && ops.TargetKnown(m); m = defWith(src, reshapes) {
 		src = m.In[0]
 	}
-	if src == n.In[0] {
+	if src == n.In[0] || !ops.TargetKnown(n) {
 		return false
 	}
 	if sameShape(src.Type, out.Type) {
@@ -95,7 +95,7 @@ func targetOf(in ssa.Type, want []ssa.Dim) ([]int64, bool) {
 // dropped ones, is the reduction with the other keepdims.
 func mergeReduceAxes(c *Context, n *ssa.Node) bool {
 	r := n.In[0].Def
-	if r == nil || r.Domain != "" || !keepsDims(r) || !c.only(n.In[0], n) {
+	if r == nil || r.Domain != "" || !keepsDims(r) || !c.only(n.In[0], n) || !ops.TargetKnown(n) {
 		return false
 	}
 	flip := func(m *ssa.Node) { m.SetAttr(ssa.IntAttr("keepdims", 1-ops.Int(r, "keepdims"))) }

@@ -17,6 +17,14 @@ func WholeView(n *ssa.Node) []ops.Alias {
 	return []ops.Alias{{In: 0, Out: 0}}
 }
 
+// KnownView is [WholeView] of operators with a shape or axes as operand 1, unless a kernel has to check what that holds.
+func KnownView(n *ssa.Node) []ops.Alias {
+	if !ops.TargetKnown(n) {
+		return nil
+	}
+	return WholeView(n)
+}
+
 // IsPlainTensor reports a tensor whose elements are bytes (no strings).
 func IsPlainTensor(v *ssa.Value) bool {
 	return v != nil && v.Type.Kind == ssa.KindTensor && v.Type.DType != ndarray.String && v.Type.DType != ndarray.Undefined

@@ -40,7 +40,7 @@ func inferExpand(n *ssa.Node) []ops.Inferred {
 func expandAlias(n *ssa.Node) []ops.Alias {
 	in, _ := ops.InType(n, 0).NumElems().Const()
 	if out, ok := n.Out[0].Type.NumElems().Const(); ok && in == out {
-		return kit.WholeView(n)
+		return kit.KnownView(n)
 	}
 	return nil
 }

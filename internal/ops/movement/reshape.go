@@ -20,7 +20,7 @@ var Reshape = ops.Op{
 	Attrs: []*ops.AttrSpec{ops.IntAttr("allowzero", 0).From(14),
 		kit.ConsumedInputs.Before(5), ops.IntsAttr("shape").Before(5)},
 	Infer: kit.Rule(inferReshape), Eval: kit.Kernel(evalReshape),
-	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
+	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.KnownView, Cost: kit.FreeCost},
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("Reshape", 5, "shape", 1)},
 	Downgrades: []ops.Downgrade{{Below: 14, Form: kit.TypeForm(5, 13), Apply: downgradeAllowZero},
 		kit.OperandToAttr(5, "shape", 1, kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(5, kit.AnyType)))},

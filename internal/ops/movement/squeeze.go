@@ -15,7 +15,7 @@ var Squeeze = ops.Op{
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Before(13)},
 	Infer: kit.Rule(inferSqueeze), Eval: kit.Kernel(evalSqueeze),
-	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
+	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.KnownView, Cost: kit.FreeCost},
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("Squeeze", 13, "axes", 1)},
 
 	Downgrades: []ops.Downgrade{kit.OperandToAttr(13, "axes", 1, kit.TypeForm(1, 13)), kit.PositiveAxes(0, nil)},
@@ -29,7 +29,7 @@ var Unsqueeze = ops.Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Mandatory().Before(13)},
 	Infer: kit.Rule(inferUnsqueeze), Eval: kit.Kernel(evalUnsqueeze),
-	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
+	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.KnownView, Cost: kit.FreeCost},
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("Unsqueeze", 13, "axes", 1)},
 
 	Downgrades: []ops.Downgrade{kit.OperandToAttr(13, "axes", 1, kit.TypeForm(1, 13)), kit.PositiveAxes(1, nil)},

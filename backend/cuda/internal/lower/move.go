@@ -40,7 +40,7 @@ func (p *prep) copyView(start int, dims, strides []int, out int) bool {
 
 // copyBytes is for views that got memory of their own.
 func copyBytes(p *prep) (bool, error) {
-	if len(p.out) != 1 || p.in[0].bytes() != p.out[0].bytes() || !p.in[0].isMovable() {
+	if len(p.out) != 1 || !ops.TargetKnown(p.node) || p.in[0].bytes() != p.out[0].bytes() || !p.in[0].isMovable() {
 		return false, nil
 	}
 	return p.copyView(0, []int{p.in[0].n}, []int{1}, 0), nil
@@ -82,6 +82,9 @@ func transpose(p *prep) (bool, error) {
 }
 
 func expand(p *prep) (bool, error) {
+	if !ops.TargetKnown(p.node) {
+		return false, nil
+	}
 	return p.copyView(0, p.out[0].shape, ops.BroadcastStrides(p.in[0].shape, p.out[0].shape), 0), nil
 }
 
