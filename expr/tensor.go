@@ -26,7 +26,7 @@ func New[T Elem](shape ...int) (_ *Tensor[T], err error) {
 	if err != nil {
 		return nil, &ShapeError{"New", [][]int{slices.Clone(shape)}, err.Error()}
 	}
-	sysmem.LargePages(a.Data)
+	_ = sysmem.LargePages(context.Background(), a.Data) // nothing ends it
 	return Of(ndarray.Slice[T](a), shape...)
 }
 

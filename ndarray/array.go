@@ -118,18 +118,7 @@ func Must(dt DType, shape ...int) *Array {
 }
 
 // AlignedBytes returns n zeroed bytes whose first is at a multiple of 64.
-func AlignedBytes(n int) []byte {
-	if n == 0 {
-		return nil
-	}
-	// The allocator's classes of such sizes are multiples of 64, too, so this is nearly always aligned.
-	if b := make([]byte, (n+63)&^63); uintptr(unsafe.Pointer(&b[0]))&63 == 0 {
-		return b[:n:n]
-	}
-	b := make([]byte, n+63)
-	off := int(-uintptr(unsafe.Pointer(&b[0])) & 63)
-	return b[off : off+n : off+n]
-}
+func AlignedBytes(n int) []byte { return sysmem.Aligned(n) }
 
 // Elem is the set of Go types that can stand for an array's elements in memory.
 type Elem interface {
@@ -267,7 +256,7 @@ func (c *copier) array(a *Array) *Array {
 		c.err = cmp.Or(c.err, c.ctx.Err())
 		return out
 	}
-	out.Data = AlignedBytes(len(a.Data))
+	out.Data = sysmem.Uncleared(len(a.Data))
 	c.err = cmp.Or(c.err, sysmem.Copy(c.ctx, out.Data, a.Data))
 	return out
 }

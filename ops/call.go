@@ -93,12 +93,24 @@ func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (_ *ndarray.Array, 
 		}
 		return a, nil
 	}
-	a, err := ndarray.NewIn(c.Memory, dt, shape...)
+	a, err := c.newArray(dt, shape)
 	if err != nil {
 		return nil, fmt.Errorf("result %d of type %s%v: %w", i, dt, shape, err)
 	}
 	c.Out[i] = a
 	return a, nil
+}
+
+// newArray is memory of any contents within the budget.
+func (c *Call) newArray(dt ndarray.DType, shape []int) (*ndarray.Array, error) {
+	n, err := ndarray.ByteSize(dt, shape)
+	if err != nil || dt == ndarray.String || n < 1<<20 {
+		return ndarray.NewIn(c.Memory, dt, shape...)
+	}
+	if err := c.Memory.AskContext(c.Ctx, "an array", int64(n)); err != nil {
+		return nil, err
+	}
+	return &ndarray.Array{DType: dt, Shape: slices.Clone(shape), Data: sysmem.Uncleared(n)}, nil
 }
 
 // evalForeign runs an operator that berth did not write: it gets headers of its own, and its results are checked and brought to

@@ -321,7 +321,7 @@ func aligned(ctx context.Context, a *ndarray.Array) (*ndarray.Array, error) {
 	if a.Aligned() {
 		return a, nil
 	}
-	out := &ndarray.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: ndarray.AlignedBytes(len(a.Data))}
+	out := &ndarray.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: sysmem.Uncleared(len(a.Data))}
 	return out, sysmem.Copy(ctx, out.Data, a.Data)
 }
 
@@ -360,8 +360,12 @@ func (c *Constant) fill(ctx context.Context) (*ndarray.Array, error) {
 		out.Str = make([]string, n/c.dtype.Size())
 		return out, repeat(ctx, out.Str, c.splat.Str[:1])
 	}
-	out.Data = ndarray.AlignedBytes(n)
-	if n == 0 || len(bytes.Trim(c.splat.Data, "\x00")) == 0 {
+	if len(bytes.Trim(c.splat.Data, "\x00")) == 0 {
+		out.Data, err = sysmem.Zeros(ctx, n)
+		return out, err
+	}
+	out.Data = sysmem.Uncleared(n)
+	if n == 0 {
 		return out, nil
 	}
 	return out, repeat(ctx, out.Data, c.splat.Data)

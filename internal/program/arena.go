@@ -47,7 +47,7 @@ func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 		return nil, err
 	}
 	defer a.leave()
-	if err := a.grow(p.ArenaBytes, p.memory); err != nil {
+	if err := a.grow(backend.Brief(), p.ArenaBytes, p.memory); err != nil {
 		return nil, err
 	}
 	if a.key == nil {
@@ -57,17 +57,26 @@ func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 }
 
 // grow makes room for n bytes. Existing sessions are pointed at the new memory at their next run.
-func (a *Arena) grow(n int64, memory ndarray.Budget) error {
+func (a *Arena) grow(ctx context.Context, n int64, memory ndarray.Budget) error {
 	if int64(len(a.data)) >= n {
 		return nil
 	}
-	if err := memory.Ask("the arena", n); err != nil {
+	data, err := newArena(ctx, n, memory)
+	if err != nil {
 		return err
 	}
-	a.data = ndarray.AlignedBytes(int(n))
-	sysmem.LargePages(a.data)
+	a.data = data
 	a.size.Store(n)
 	return nil
+}
+
+// newArena takes n bytes of any contents for runs, until a context ends.
+func newArena(ctx context.Context, n int64, memory ndarray.Budget) ([]byte, error) {
+	if err := memory.AskContext(ctx, "the arena", n); err != nil {
+		return nil, err
+	}
+	arena := sysmem.Uncleared(int(n))
+	return arena, sysmem.LargePages(ctx, arena)
 }
 
 // lock waits for the arena until the context ends.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -80,8 +81,11 @@ func (s *Session) appendTo(in *Instr) (done bool, err error) {
 		if err := s.p.memory.Ask("a growing value", int64(want)); err != nil {
 			return false, err
 		}
-		*b = buffer{ndarray.AlignedBytes(want), len(old.Data)}
-		s.moved += int64(copy(b.data, old.Data))
+		*b = buffer{sysmem.Uncleared(want), len(old.Data)}
+		if err := sysmem.Copy(s.ctx, b.data, old.Data); err != nil {
+			return false, err
+		}
+		s.moved += int64(len(old.Data))
 	}
 	at := b.used
 	for _, a := range more {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -59,12 +60,12 @@ func (r *recycler) take(n int, memory ndarray.Budget) ([]byte, error) {
 	return b[:n:n], nil
 }
 
-// newBytes takes n bytes from a budget.
+// newBytes takes n bytes of any content from a budget.
 func newBytes(what string, n int, memory ndarray.Budget) ([]byte, error) {
 	if err := memory.Ask(what, int64(n)); err != nil {
 		return nil, err
 	}
-	return ndarray.AlignedBytes(n), nil
+	return sysmem.Uncleared(n), nil
 }
 
 // begin starts a run. Buffers still in use, the results of the run before, belong to the caller.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/rescue"
-	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -80,11 +79,10 @@ func (p *Program) NewSession() (*Session, error) { return p.OpenSession(backend.
 
 // OpenSession is NewSession within a context, which ends the wait for a device.
 func (p *Program) OpenSession(ctx context.Context) (*Session, error) {
-	if err := p.memory.AskContext(ctx, "the arena", p.ArenaBytes); err != nil {
+	arena, err := newArena(ctx, p.ArenaBytes, p.memory)
+	if err != nil {
 		return nil, err
 	}
-	arena := ndarray.AlignedBytes(int(p.ArenaBytes))
-	sysmem.LargePages(arena)
 	return p.newSession(ctx, arena, nil)
 }
 

@@ -1,6 +1,7 @@
 package sysmem
 
 import (
+	"context"
 	"os"
 	"slices"
 	"sort"
@@ -152,10 +153,23 @@ func Prefault(b []byte) {
 // largeBytes is the size from which memory that is read and written as a whole is worth large pages.
 const largeBytes = 8 << 20
 
+// largePiece is how much is asked for between two looks at a context: some milliseconds, tens of them where there are only small pages.
+const largePiece = 32 << 20
+
 // LargePages asks the system for fresh memory that passes will go over again and again, in large pages where it has them: small ones
-// cost a walk through the page table every few hundred nanoseconds, in virtual machines through two.
-func LargePages(b []byte) {
-	if len(b) >= largeBytes {
-		largePages(b)
+// cost a walk through the page table every few hundred nanoseconds, in virtual machines through two. When the context ends before,
+// the rest comes as it is touched, and its error is returned; nil never ends.
+func LargePages(ctx context.Context, b []byte) error {
+	for len(b) >= largeBytes {
+		if ctx != nil && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		n := len(b)
+		if n >= largePiece+2*largeBytes {
+			n = largePiece + int(-(span(b).from+largePiece)&(largeBytes-1)) // where no large page is cut
+		}
+		largePages(b[:n])
+		b = b[n:]
 	}
+	return nil
 }

@@ -2,10 +2,13 @@ package sysmem
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,7 +53,56 @@ func TestPrefaultKeepsBytes(t *testing.T) {
 func TestLargePagesKeepBytes(t *testing.T) {
 	b := bytes.Repeat([]byte{1}, largeBytes+4096)
 	for _, part := range [][]byte{b, b[1:], b[:largeBytes-1], b[4095 : len(b)-1], nil} {
-		LargePages(part)
+		require.NoError(t, LargePages(t.Context(), part))
 	}
 	assert.Equal(t, len(b), bytes.Count(b, []byte{1}))
+}
+
+// looks counts how often a context is looked at, which has ended after some.
+type looks struct {
+	context.Context
+	left int
+}
+
+func (l *looks) Err() error {
+	if l.left--; l.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestLargeMemoryLooks: taking and clearing large memory looks at the context at least once for every 64 MB.
+func TestLargeMemoryLooks(t *testing.T) {
+	const most, n = 1 << 20, 160 << 20
+	for name, f := range map[string]func(context.Context) error{
+		"pages": func(ctx context.Context) error { return LargePages(ctx, Uncleared(n)[1:]) },
+		"zeros": func(ctx context.Context) error { _, err := Zeros(ctx, n); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := &looks{left: most}
+			require.NoError(t, f(all))
+			assert.GreaterOrEqual(t, most-all.left, 3)
+			require.ErrorIs(t, f(&looks{left: 2}), context.Canceled)
+			require.NoError(t, f(nil))
+		})
+	}
+}
+
+// TestZeros: memory that was used before is cleared, that of any contents is aligned.
+func TestZeros(t *testing.T) {
+	for range 3 {
+		for _, n := range []int{0, 1, 64, unclearedBytes - 1, unclearedBytes, clearedBytes + 5} {
+			b := Uncleared(n)
+			require.Len(t, b, n)
+			require.Zero(t, uintptr(unsafe.Pointer(unsafe.SliceData(b)))%64)
+			for i := range b {
+				b[i] = 0xA5
+			}
+			z, err := Zeros(t.Context(), n)
+			require.NoError(t, err)
+			require.Len(t, z, n)
+			require.Equal(t, n, bytes.Count(z, []byte{0}))
+		}
+		runtime.GC()
+	}
 }
