@@ -126,3 +126,31 @@ func TestMatMulNBitsNonFinite(t *testing.T) {
 		}
 	}
 }
+
+// TestMatMulNBitsHuge: a number near the largest gives the results that the formula has, which are finite: sums of numbers that are not scaled yet
+// are larger.
+func TestMatMulNBitsHuge(t *testing.T) {
+	for _, bits := range []int{2, 4, 8} {
+		for _, s := range []struct{ m, n, k, block int }{{1, 40, 64, 16}, {3, 33, 300, 32}, {20, 64, 999, 32}, {2, 5, 20, 64}} {
+			blocks := (s.k + s.block - 1) / s.block
+			for _, level := range []int64{0, 4} {
+				for _, v := range []float64{3e38, -1e38, 3e37} {
+					t.Run(fmt.Sprintf("%d bits, %v, level %d, %g", bits, s, level, v), func(t *testing.T) {
+						attrs := []ssa.Attr{ssa.IntAttr("N", int64(s.n)), ssa.IntAttr("K", int64(s.k)), ssa.IntAttr("bits", int64(bits)), ssa.IntAttr("block_size", int64(s.block)), ssa.IntAttr("accuracy_level", level)}
+						b := tensor(ndarray.Uint8, s.n, blocks, s.block*bits/8).between(0, 256).c()
+						k := opCase{domain: microsoft, op: "MatMulNBits", attrs: attrs, in: []arg{f32s(s.m, s.k).set(v, s.m*s.k/2), b, f32s(s.n*blocks).between(0.0005, 0.005).c()}}
+						k.build(t, 3).eachLevel(t, func(machine string, _ int, want, got *ndarray.Array) {
+							for i := range want.Len() {
+								w, g := want.Float(i), got.Float(i)
+								if near := math.Abs(w-g) <= 0.005*math.Abs(w)+1e-4*math.Abs(v); i/s.n == s.m*s.k/2/s.k && !near {
+									t.Errorf("%s: element %d is %g instead of %g", machine, i, g, w)
+									return
+								}
+							}
+						})
+					})
+				}
+			}
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 //
 //	Σ over blocks: s·(1/2 + 127·2⁻²²)·Σ|B|  +  (blocks + 5)·2⁻²⁴·(|bias| + Σ (|A| + s)·|B|)
 //
-// of the exact sum of finite numbers, underflow and overflow aside. A block with NaN gives NaN; one with an infinite number and without NaN gives
+// of the exact sum of finite numbers, underflow aside, and overflow, for which nbits_huge.go has a remedy. A block with NaN gives NaN; one with an infinite number and without NaN gives
 // infinite results of the sign of the sum over its infinite numbers, or NaN where that is 0.
 //
 // Where that is not permitted, a number of a row becomes one of three bytes, d2·65536 + d1·256 + d0, each from -128 to 127:

@@ -50,6 +50,7 @@ func (r *gemmRun) nbitsTile(tm, q0, q1 int, tile []float32) {
 			i += b.addProducts(tile[i*nr:], a[i*ld:], 4*ld, q, rows-i)
 		}
 		for i := range rows {
+			r.directly(first+i, q, tile[i*nr:][:cols])
 			copy(r.args.C[(first+i)*s.LDC+q*nr:][:cols], tile[i*nr:])
 		}
 	}
