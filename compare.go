@@ -164,14 +164,11 @@ func (t *comparison) orders(m *Model) ([]string, error) {
 		return Schedules()[:1], nil
 	}
 	searched, err := t.graph(m, Schedules()[0])
-	if err != nil {
-		return nil, err
-	}
-	file, err := t.graph(m, fileOrder)
 	switch {
 	case err != nil:
 		return nil, err
-	case sameOrder(file, searched):
+	case t.unmoved:
+		t.graphs = map[string]*ssa.Graph{fileOrder: searched}
 		return []string{fileOrder}, nil
 	case t.co.Others:
 		return []string{fileOrder, Schedules()[0]}, nil
@@ -191,10 +188,17 @@ func (t *comparison) graph(m *Model, sched string) (*ssa.Graph, error) {
 		t.graphs[sched] = g
 		return g, rescue.WithCause(t.ctx, err)
 	}
-	g, best, err := m.foldedGraph(t.ctx, &t.c, sched, t.co.Folded)
+	var before []int
+	g, best, err := m.foldedGraph(t.ctx, &t.c, sched, func(g *ssa.Graph) {
+		before = nodeIDs(g)
+		if t.co.Folded != nil {
+			t.co.Folded(g)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
+	t.unmoved = t.unmoved || sched == Schedules()[0] && slices.Equal(before, nodeIDs(g))
 	t.best, t.graphs[sched] = cmp.Or(best, t.best), g
 	t.oneOrder = t.oneOrder || best == nil && sched == Schedules()[0]
 	return g, nil
@@ -212,6 +216,7 @@ type comparison struct {
 	problems int                   // so far
 	best     *schedule.Result      // of the search for the best order, if there was one
 	oneOrder bool                  // there was none to search for: the nodes have one order only
+	unmoved  bool                  // the default order is the file's
 	rows     []PlanRow
 }
 
@@ -344,17 +349,14 @@ func (t *comparison) boundsOrders(r *PlanRow) bool {
 // fileOrder is the schedule that leaves a model as it is.
 const fileOrder = "file"
 
-// sameOrder reports whether two copies of a model run their nodes in the same order.
-func sameOrder(a, b *ssa.Graph) bool {
-	ids := func(g *ssa.Graph) (out []int) {
-		g.Walk(func(g *ssa.Graph) {
-			for _, n := range g.Nodes {
-				out = append(out, n.ID)
-			}
-		})
-		return out
-	}
-	return slices.Equal(ids(a), ids(b))
+// nodeIDs are the numbers of the nodes of a graph and of its bodies in their order.
+func nodeIDs(g *ssa.Graph) (ids []int) {
+	g.Walk(func(b *ssa.Graph) {
+		for _, n := range b.Nodes {
+			ids = append(ids, n.ID)
+		}
+	})
+	return ids
 }
 
 // others adds the default planner with a part of the folding switched off, which shows what that part saves, and the rules
@@ -419,7 +421,8 @@ func (c *config) workspace(ctx context.Context, g *ssa.Graph) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return largest(program.Workspaces(ctx, g, be, c.threads, c.memory)), nil
+	spaces, err := program.Workspaces(ctx, g, be, c.threads, c.memory)
+	return largest(spaces), err
 }
 
 func largest(spaces map[*ssa.Node]int64) (most int64) {
@@ -446,7 +449,10 @@ func (t *comparison) lowered(how config, sched string) (*ssa.Graph, map[*ssa.Nod
 	if err != nil {
 		return nil, nil, rescue.WithCause(t.ctx, err)
 	}
-	spaces := program.Workspaces(t.ctx, g, t.device, how.threads, how.memory)
+	spaces, err := program.Workspaces(t.ctx, g, t.device, how.threads, how.memory)
+	if err != nil {
+		return nil, nil, rescue.WithCause(t.ctx, err)
+	}
 	t.scratch = largest(spaces)
 	return g, spaces, t.device.Ready(t.ctx)
 }

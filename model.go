@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/borrow"
 	"github.com/berth-onnx/berth/internal/cpu/weights"
 	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/internal/program"
@@ -129,6 +130,14 @@ func (m *Model) source() *ssa.Module {
 func (m *Model) Graph() *ssa.Graph {
 	g, _ := m.source().Graph.Clone()
 	return m.lifetime().isolated(g)
+}
+
+func init() {
+	borrow.Graph = func(model any, f func(*ssa.Graph)) error {
+		m := model.(*Model)
+		_, err := using(m.lifetime(), func() (struct{}, error) { f(m.source().Graph); return struct{}{}, nil })
+		return err
+	}
 }
 
 // Warnings lists what the importer noticed without refusing the model.

@@ -46,7 +46,7 @@ type verification struct {
 }
 
 func (a *app) newVerification(m, opt *berth.Model, have map[string]ndarray.Value, f optimizeFlags, res *optimizeJSON) *verification {
-	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, seen: map[string]int{}, filled: map[string]bool{}, precision: leastPrecise(m.Graph())}
+	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, seen: map[string]int{}, filled: map[string]bool{}, precision: read(m, leastPrecise)}
 }
 
 // mostCompared bounds the arithmetic of one comparison after the first, mostSpent of all of them, in FLOPs of one run.
@@ -346,7 +346,8 @@ func (v *verification) unseen() (names []string) {
 		if v.seen[o.Name] > 0 || hasNone(o.Type) {
 			continue
 		}
-		if g := v.m.Graph(); len(empty) > 0 && !v.filled[o.Name] && slices.ContainsFunc(trial.SourcesOf(g).Names(g.Results[i]), func(name string) bool { return slices.Contains(empty, name) }) {
+		sources := func(g *ssa.Graph) []string { return trial.SourcesOf(g).Names(g.Results[i]) }
+		if len(empty) > 0 && !v.filled[o.Name] && slices.ContainsFunc(read(v.m, sources), func(name string) bool { return slices.Contains(empty, name) }) {
 			continue
 		}
 		names = append(names, o.Name)
@@ -479,7 +480,7 @@ func (v *verification) numbersDiffer(got, want map[string]ndarray.Value) bool {
 // kernels, which add in another order. Each output of the optimized model may differ a few times as much, in its largest and in its mean square difference,
 // since each run is one sample.
 func (v *verification) withinRounding(ctx context.Context, in, got, want map[string]ndarray.Value, most float64) (bool, error) {
-	if !quantizesWhileRunning(v.m) && !v.scaled {
+	if !read(v.m, quantizesWhileRunning) && !v.scaled {
 		return false, nil
 	}
 	v.a.note("berth: outputs differ by up to %.3g; running the model once more, as it is with other kernels, to see how much of that is rounding", most)
@@ -517,9 +518,9 @@ func (v *verification) scattered(got, other, want map[string]*ndarray.Array) boo
 }
 
 // quantizesWhileRunning reports a node that rounds computed values to few steps.
-func quantizesWhileRunning(m *berth.Model) (found bool) {
-	m.Graph().Walk(func(g *ssa.Graph) {
-		for _, n := range g.Nodes {
+func quantizesWhileRunning(g *ssa.Graph) (found bool) {
+	g.Walk(func(b *ssa.Graph) {
+		for _, n := range b.Nodes {
 			found = found || strings.HasPrefix(n.Op, "QuantizeLinear") || strings.HasPrefix(n.Op, "DynamicQuantize")
 		}
 	})

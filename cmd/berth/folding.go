@@ -78,7 +78,7 @@ func (v *verification) foldedNodes(ctx context.Context, in map[string]ndarray.Va
 	if err != nil {
 		return 0, err
 	}
-	return countNodes(v.m.Graph()) - countNodes(g), nil
+	return read(v.m, countNodes) - countNodes(g), nil
 }
 
 func countNodes(g *ssa.Graph) (n int) {
@@ -86,11 +86,9 @@ func countNodes(g *ssa.Graph) (n int) {
 	return n
 }
 
-// nameSameKernels lists the operators, "domain.Name" outside the default domain, of nodes that are the same in every run and that a program computes with reference kernels. Of kernels that are
-// chosen while it runs nothing is known, so they count as such.
-func (v *verification) nameSameKernels(p *berth.Program) {
-	g := v.m.Graph()
-	sources, fixed := trial.SourcesOf(g), map[string]string{} // operators by the results of their nodes
+// fixedOps are the operators, "domain.Name" outside the default domain, of nodes that are the same in every run, by the names of their results.
+func fixedOps(g *ssa.Graph) map[string]string {
+	sources, fixed := trial.SourcesOf(g), map[string]string{}
 	g.Walk(func(b *ssa.Graph) {
 		for _, n := range b.Nodes {
 			for _, r := range n.Out {
@@ -100,6 +98,13 @@ func (v *verification) nameSameKernels(p *berth.Program) {
 			}
 		}
 	})
+	return fixed
+}
+
+// nameSameKernels lists the operators, "domain.Name" outside the default domain, of nodes that are the same in every run and that a program computes with reference kernels. Of kernels that are
+// chosen while it runs nothing is known, so they count as such.
+func (v *verification) nameSameKernels(p *berth.Program) {
+	fixed := read(v.m, fixedOps)
 	f := &v.res.Folding
 	p.Steps(func(s berth.Step) {
 		if !s.Kernel() || !s.IsOpen() && s.Choice().Algorithm != "reference" {

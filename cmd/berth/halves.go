@@ -108,7 +108,7 @@ func (v *verification) asAccurate(ctx context.Context, in, got, want map[string]
 	switch {
 	case v.f.given:
 		return false, nil
-	case v.precision.unit == 0 && !v.scaled && !quantizesWhileRunning(v.m):
+	case v.precision.unit == 0 && !v.scaled && !read(v.m, quantizesWhileRunning):
 		return v.rescued(ctx, &doubtful{in, got, want, largest, false})
 	}
 	most, pass, err := v.accurate(ctx, in, got, want, 1)
@@ -174,7 +174,7 @@ func (v *verification) inRounding(got, want map[string]ndarray.Value) (units flo
 // consider keeps the comparison with the largest difference.
 func (v *verification) consider(in, got, want map[string]ndarray.Value, units float64) {
 	far := &v.far[v.unfolded]
-	if v.f.given || v.precision.unit > 0 || units <= halfUnits || *far != nil && (*far).units >= units || quantizesWhileRunning(v.m) {
+	if v.f.given || v.precision.unit > 0 || units <= halfUnits || *far != nil && (*far).units >= units || read(v.m, quantizesWhileRunning) {
 		return
 	}
 	*far = &doubtful{in, got, want, units, v.scaled}
@@ -358,7 +358,7 @@ func (v *verification) outputAsAccurate(got, want *ndarray.Array, wide wideTenso
 		unit = unitOf(ndarray.Float32)
 	}
 	unit *= v.scaleOf(wide.original)
-	v.vague = v.vague || (v.scaled || v.precision.unit == 0 && !quantizesWhileRunning(v.m)) && tellsNothing(r, wide.original)
+	v.vague = v.vague || (v.scaled || v.precision.unit == 0 && !read(v.m, quantizesWhileRunning)) && tellsNothing(r, wide.original)
 	return r.largest, v.unmeasured(got, want, wide.original) && d[1].within(r, halfTimes, halfUnits*unit) && d[2].within(r, wideTimes, wideUnits*unit)
 }
 

@@ -37,6 +37,10 @@ type markedBody struct {
 	inside int      // the body it lies in, -1 for none
 }
 
+func hasBodies(g *ssa.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *ssa.Node) bool { return len(n.Bodies) > 0 })
+}
+
 // newCoverage marks the bodies of a model. The only error is a cancellation; a model that can not be marked is one of whose bodies none is known to run.
 func newCoverage(ctx context.Context, m *berth.Model, opts ...berth.Option) (*coverage, error) {
 	c := &coverage{ran: map[string]bool{}}
@@ -45,6 +49,9 @@ func newCoverage(ctx context.Context, m *berth.Model, opts ...berth.Option) (*co
 		defer c.mu.Unlock()
 		c.ran[e.Node] = true
 	}}
+	if !read(m, hasBodies) {
+		return c, nil
+	}
 	g := m.Graph()
 	if c.list(g, -1, trial.SourcesOf(g), freePrefix(g)); len(c.bodies) == 0 {
 		return c, nil

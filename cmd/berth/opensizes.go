@@ -182,8 +182,8 @@ func (a *app) attempt(m *berth.Model, shapes map[string][]int, have map[string]n
 // derived lists shapes to try after an error: of the sizes that the model names, and as many times the product of its strides.
 func (a *app) derived(m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, err error) (all []map[string][]int) {
 	places := a.openPlaces(m, have, shapes)
-	sizes := trial.Sizes(m.Graph(), err.Error())
-	if multiple, _ := spans(m.Graph()); multiple > 1 {
+	sizes := read(m, func(g *ssa.Graph) []int { return trial.Sizes(g, err.Error()) })
+	if multiple := read(m, spanOf).multiple; multiple > 1 {
 		for _, n := range sizes {
 			sizes = append(sizes, n*multiple)
 		}
@@ -212,12 +212,14 @@ func reached(m *berth.Model, err error) (at int) {
 		return -1
 	}
 	place := append(slices.Clone(ne.Path), ne.Node)[0]
-	for i, n := range m.Graph().Nodes {
-		if n.String() == place {
-			at = i
+	return read(m, func(g *ssa.Graph) (at int) {
+		for i, n := range g.Nodes {
+			if n.String() == place {
+				at = i
+			}
 		}
-	}
-	return at
+		return at
+	})
 }
 
 // openPlace is an open dimension: its symbol, or an axis of an input.
@@ -387,7 +389,7 @@ func (a *app) noteSizes(shapes map[string][]int) {
 // realisticSizes lists the cases that two models are compared with: one if nothing is open. Inputs that can not be made
 // leave a case out.
 func (a *app) realisticSizes(m *berth.Model, have map[string]ndarray.Value) (cases []sizeCase) {
-	multiple, window := spans(m.Graph())
+	of := read(m, spanOf)
 	dims := a.boundDims(m, have)
 	for k := range 3 {
 		shapes := a.bindShapes(m, have)
@@ -404,7 +406,7 @@ func (a *app) realisticSizes(m *berth.Model, have map[string]ndarray.Value) (cas
 				}
 				open = true
 				s, named := d.SymbolName()
-				n := realisticSize(in.Type, s, i, k, multiple, window)
+				n := realisticSize(in.Type, s, i, k, of)
 				if old, seen := symbols[s]; named && seen {
 					n = old
 				}
@@ -423,11 +425,11 @@ func (a *app) realisticSizes(m *berth.Model, have map[string]ndarray.Value) (cas
 }
 
 // realisticSize is the size of dimension i, called s, in case k.
-func realisticSize(t ssa.Type, s string, i, k, multiple, window int) int {
+func realisticSize(t ssa.Type, s string, i, k int, of span) int {
 	has := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(strings.ToLower(s), p) })
 	}
-	up := func(n int) int { return (max(n, 2*window) + multiple - 1) / multiple * multiple }
+	up := func(n int) int { return (max(n, 2*of.window) + of.multiple - 1) / of.multiple * of.multiple }
 	image := t.Rank() == 4 && !has("seq", "time", "len", "past", "cache")
 	switch {
 	case has("past", "cache"):
@@ -444,9 +446,11 @@ func realisticSize(t ssa.Type, s string, i, k, multiple, window int) int {
 	return up([]int{16, 33, 64}[k])
 }
 
-// spans returns the largest product of strides along a path, at most 64, and the largest window, of convolutions and pools.
-func spans(g *ssa.Graph) (multiple, window int) {
-	multiple, window = 1, 1
+// span is the largest product of strides along a path, at most 64, and the largest window, of convolutions and pools.
+type span struct{ multiple, window int }
+
+func spanOf(g *ssa.Graph) span {
+	multiple, window := 1, 1
 	strides := map[*ssa.Value]int{}
 	for _, n := range g.Nodes {
 		most := 1
@@ -462,5 +466,5 @@ func spans(g *ssa.Graph) (multiple, window int) {
 		}
 		multiple = max(multiple, min(most, 64))
 	}
-	return multiple, window
+	return span{multiple, window}
 }

@@ -399,17 +399,22 @@ func (a *app) corrected(ctx context.Context, model string, m *berth.Model, copy 
 		return nil, err
 	}
 	defer after.Close()
+	return typecheck.Corrected(ctx, before.Model, after.Model, read(m, elementTypes))
+}
+
+// elementTypes are those of tensors by name; undefined for names of several graphs.
+func elementTypes(g *ssa.Graph) map[string]onnxwire.DataType {
 	types := map[string]onnxwire.DataType{}
-	m.Graph().Walk(func(g *ssa.Graph) {
-		for _, v := range g.Values() {
+	g.Walk(func(b *ssa.Graph) {
+		for _, v := range b.Values() {
 			t := onnxwire.DataType(v.Type.DType)
 			if old, twice := types[v.Name]; v.Type.Kind != ssa.KindTensor || twice && old != t {
-				t = onnxwire.TypeUndefined // names of several graphs
+				t = onnxwire.TypeUndefined
 			}
 			types[v.Name] = t
 		}
 	})
-	return typecheck.Corrected(ctx, before.Model, after.Model, types)
+	return types
 }
 
 // metadata is what the file says about its making. A model whose shapes are all

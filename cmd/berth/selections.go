@@ -41,7 +41,9 @@ func (v *verification) selected(ctx context.Context) error {
 	if v.f.noVerify || v.first == nil || !v.res.Verified || len(v.unseen()) == 0 {
 		return nil
 	}
-	names := selectedFrom(v.m.Graph(), v.opt.Graph())
+	names := read(v.m, func(m *ssa.Graph) []string {
+		return read(v.opt, func(opt *ssa.Graph) []string { return selectedFrom(m, opt) })
+	})
 	m, err := v.withOutputs(ctx, v.m, names)
 	if err != nil || len(names) == 0 {
 		return ctx.Err()
@@ -176,7 +178,7 @@ func (v *verification) newTiesModels(ctx context.Context, in map[string]ndarray.
 
 // amongTies decides whether selections among near ties explain that outputs differ. Its only error is a cancellation.
 func (v *verification) amongTies(ctx context.Context, in map[string]ndarray.Value) (bool, error) {
-	if v.given || !v.f.given && (v.precision.unit > 0 || quantizesWhileRunning(v.m)) {
+	if v.given || !v.f.given && (v.precision.unit > 0 || read(v.m, quantizesWhileRunning)) {
 		return false, nil
 	}
 	t, runs, err := v.tiesOf(ctx, in)

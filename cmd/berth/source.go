@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/borrow"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/internal/trial"
 	"github.com/berth-onnx/berth/ndarray"
@@ -303,13 +304,21 @@ func (a *app) sizesIn(m *berth.Model, shapes map[string][]int) map[string]int64 
 	return sizes
 }
 
+// read is what f says of a model's graph, which f must neither change nor keep.
+func read[T any](m *berth.Model, f func(*ssa.Graph) T) (out T) {
+	if borrow.Graph(m, func(g *ssa.Graph) { out = f(g) }) != nil {
+		return f(m.Graph())
+	}
+	return out
+}
+
 // rolesOf says what a model uses its inputs for.
 func (a *app) rolesOf(m *berth.Model) map[string]trial.Role {
 	if a.roles == nil {
 		a.roles = map[*berth.Model]map[string]trial.Role{}
 	}
 	if a.roles[m] == nil {
-		a.roles[m] = trial.RolesOf(m.Graph())
+		a.roles[m] = read(m, trial.RolesOf)
 	}
 	return a.roles[m]
 }
@@ -470,7 +479,7 @@ func textsOf(m *berth.Model) func(ctx context.Context, dt ndarray.DType, shape [
 		if err != nil {
 			return nil, err
 		}
-		words := trial.Words(m.Graph())
+		words := read(m, trial.Words)
 		for i := range elements(ctx, arr.Len()) {
 			arr.Str[i] = words[(seed+stream+uint64(i))%uint64(len(words))]
 		}

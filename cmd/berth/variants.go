@@ -72,7 +72,7 @@ const mostTexts = 8
 
 // texts compares the models for the strings worth trying that the first case had no elements for.
 func (v *verification) texts(ctx context.Context) error {
-	fewest, words := math.MaxInt, len(trial.Words(v.m.Graph()))
+	fewest, words := math.MaxInt, len(read(v.m, trial.Words))
 	for name, x := range v.first.in {
 		if a, ok := x.(*ndarray.Array); ok && v.have[name] == nil && a.DType == ndarray.String && a.Len() > 0 {
 			fewest = min(fewest, a.Len())
@@ -252,11 +252,11 @@ func (v *verification) singles(ctx context.Context) error {
 	c := v.first
 	v.res.together = len(v.res.Tried)
 	places, left := v.a.openPlaces(v.m, v.have, c.shapes), mostSingles
-	multiple, window := spans(v.m.Graph())
+	of := read(v.m, spanOf)
 	taken := make([][]string, len(places))
 	for k := range 5 {
 		for i, p := range places {
-			n := v.single(p, c.shapes[p.input][p.axis], k, multiple, window)
+			n := v.single(p, c.shapes[p.input][p.axis], k, of)
 			if left == 0 || n == 0 || v.settled() {
 				continue
 			}
@@ -283,12 +283,12 @@ func (v *verification) singles(ctx context.Context) error {
 }
 
 // single is size k of a dimension by itself, 0 if it is the one of the first case or an earlier one.
-func (v *verification) single(p openPlace, base, k, multiple, window int) int {
+func (v *verification) single(p openPlace, base, k int, of span) int {
 	sizes := []int{1, 3, base + base/2 | 1}
 	port, _ := inputPort(v.m, p.input)
 	symbol, _ := p.dim.SymbolName()
 	for k := 1; k < 3; k++ {
-		sizes = append(sizes, realisticSize(port.Type, symbol, p.axis, k, multiple, window))
+		sizes = append(sizes, realisticSize(port.Type, symbol, p.axis, k, of))
 	}
 	if n := sizes[k]; n != base && slices.Index(sizes, n) == k {
 		return n
@@ -327,7 +327,7 @@ func (v *verification) forms(ctx context.Context) error {
 
 // choices compares the models for integers that the original compares its inputs with, which random ones hardly meet, and for others of what it uses them for.
 func (v *verification) choices(ctx context.Context) error {
-	values := trial.Compared(v.m.Graph())
+	values := read(v.m, trial.Compared)
 	if v.first != nil && !v.tooMuch(ctx, v.first.shapes) {
 		for name, role := range v.a.rolesOf(v.m) {
 			for _, x := range role.Others(v.a.sizesIn(v.m, v.first.shapes)) {

@@ -194,11 +194,15 @@ type compiler struct {
 }
 
 // Workspaces are the bytes of workspace that kernels of the backend need for nodes of
-// the graph and of its bodies. Weights that kernels pack are released at once.
-func Workspaces(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, memory ndarray.Budget) map[*ssa.Node]int64 {
-	of := map[*ssa.Node]int64{}
+// the graph and of its bodies. Weights that kernels pack are released at once. The error is that of the
+// context.
+func Workspaces(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, memory ndarray.Budget) (of map[*ssa.Node]int64, ended error) {
+	of = map[*ssa.Node]int64{}
 	g.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
+			if ended = ctx.Err(); ended != nil {
+				return
+			}
 			if !hasKernel(n, memory) {
 				continue
 			}
@@ -207,7 +211,7 @@ func Workspaces(ctx context.Context, g *ssa.Graph, b backend.Backend, threads in
 			}
 		}
 	})
-	return of
+	return of, ended
 }
 
 // ForPlan is a program without kernels, for [Check] and [CheckParallel] of a plan. Offsets are by
