@@ -3,6 +3,7 @@ package sysmem
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,7 +16,7 @@ import (
 //	              ╱╲╱╲╱╲╱╲╱╲╱  ╲╱╲╱╲╱╲╱╲╱╲╱╲╱
 //	looks     |     |     |   |    |    |    |
 //
-// The loop that looks waits for the collection, so that nothing grows meanwhile but what others take. An error stays, as that of any
+// The loops of the operation that look wait for the collection, so that nothing grows meanwhile but what others take. An error stays, as that of any
 // context does: what a loop has left unfinished is of no use, and who called it finds out by looking, too.
 
 const (
@@ -31,6 +32,8 @@ type bounded struct {
 	looks   atomic.Uint32
 	next    atomic.Int64 // when to measure, in nanoseconds since began
 	looking atomic.Bool
+	pause   sync.Mutex // held while memory is collected
+	paused  atomic.Bool
 	full    atomic.Pointer[Error]
 }
 
@@ -41,6 +44,10 @@ func (c *bounded) Err() error {
 		return full
 	}
 	if c.looks.Add(1)%looksPerClock == 0 {
+		if c.paused.Load() {
+			c.pause.Lock()
+			c.pause.Unlock()
+		}
 		if now := int64(time.Since(began)); now >= c.next.Load() && c.looking.CompareAndSwap(false, true) {
 			c.look(now)
 			c.looking.Store(false)
@@ -54,9 +61,13 @@ func (c *bounded) look(now int64) {
 	if resident()-atStart > c.limit+c.limit/lookSlack {
 		select {
 		case measuring <- struct{}{}:
+			c.pause.Lock()
+			c.paused.Store(true)
 			if full := (*Error)(nil); errors.As(measured(context.Background(), "the work so far", 0, c.limit), &full) {
 				c.full.Store(full)
 			}
+			c.paused.Store(false)
+			c.pause.Unlock()
 			<-measuring
 		default: // it may be this goroutine that measures
 		}
