@@ -70,7 +70,7 @@ func TestFit(t *testing.T) {
 		steps := tr.Steps() + 1
 		told := false
 		err := tr.Fit(t.Context(), repeated(2, nil, x, filled(wrong, 4, 2)), func(int, float64) error { told = true; return nil })
-		assert.EqualError(t, err, fmt.Sprintf("the loss of step %d is %g: lower the rate, set ClipNorm, or look for what is no number in the data", steps, wrong))
+		assert.EqualError(t, err, fmt.Sprintf("the loss of step %d is %g: lower the rate, set ClipNorm (--clip), or look for what is no number in the data", steps, wrong))
 		assert.False(t, told)
 		assert.Equal(t, steps, tr.Steps())
 		require.NoError(t, tr.Restore(saved))

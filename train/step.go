@@ -111,7 +111,7 @@ func (t *Trainer) fit(ctx context.Context, inputs []ndarray.Value, each func(ste
 	}
 	step := t.Steps()
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return fmt.Errorf("the loss of step %d is %g: lower the rate, set ClipNorm, or look for what is no number in the data", step, loss)
+		return fmt.Errorf("the loss of step %d is %g: lower the rate, set ClipNorm (--clip), or look for what is no number in the data", step, loss)
 	}
 	if each != nil {
 		rescue.Call("the function given to Fit", func() { err = each(step, loss) })

@@ -91,6 +91,13 @@ func (p *progress) step(doing string) {
 	p.busy = true
 }
 
+// skip counts steps that were taken before.
+func (p *progress) skip(steps int) {
+	if p.bar != nil {
+		p.bar.IncrBy(steps)
+	}
+}
+
 // done takes the bar away. It may be called twice.
 func (p *progress) done() {
 	p.once.Do(func() {

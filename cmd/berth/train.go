@@ -1,13 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/gob"
+	"errors"
 	"fmt"
 	"html"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,11 +21,13 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/safefile"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/train"
 )
 
 type trainFlags struct {
 	data, out, curve   string
+	checkpoint         string
 	loss, optimizer    string
 	output, budget     string
 	learn              []string
@@ -52,9 +59,11 @@ func (a *app) trainCmd() *cobra.Command {
 			"The .npz file has an array for each input, and one called \"target\" for losses with a target; the first dimension\n"+
 			"of each counts examples. Steps take --batch of them, in an order drawn by --seed anew for every pass over the\n"+
 			"data, as masks of dropouts are for every step; what is left of a pass is not used. Forward and backward\n"+
-			"pass and the update are one program in one arena; --budget bounds its bytes: what is not kept from the forward pass is computed again.",
+			"pass and the update are one program in one arena; --budget bounds its bytes: what is not kept from the forward pass is computed again.\n"+
+			"With --checkpoint a command that was interrupted, or has more --epochs, goes on where it was, with the same steps as one that ran through.",
 		"  berth train model.onnx --data digits.npz --loss cross-entropy --optimizer adam --rate 0.001 --epochs 5 -o trained.onnx\n"+
-			"  berth train model.onnx --data digits.npz --learn head.weight --learn head.bias --curve losses.html -o trained.onnx",
+			"  berth train model.onnx --data digits.npz --learn head.weight --learn head.bias --curve losses.html -o trained.onnx\n"+
+			"  berth train model.onnx --data digits.npz --epochs 50 --checkpoint digits.state -o trained.onnx",
 		func(c *cobra.Command, model string) error {
 			f.ignores = c.Flags().Changed("ignore-label")
 			return a.train(c.Context(), model, f)
@@ -77,6 +86,7 @@ func (a *app) trainCmd() *cobra.Command {
 	c.Flags().IntVar(&f.steps, "steps", 0, "most steps; 0 is as many as the passes have")
 	c.Flags().StringVar(&f.budget, "budget", "", "bytes that the arena of a step may take: 512MiB, … (default no bound)")
 	c.Flags().StringVar(&f.curve, "curve", "", "write a page with the losses of all steps")
+	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "file with the state of training: written every half minute, at the end and when the command is interrupted; where it is there, training goes on from it")
 	return c
 }
 
@@ -144,7 +154,7 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 	if err != nil {
 		return err
 	}
-	opts, err := a.options(f.out, f.curve)
+	opts, err := a.options(f.out, f.curve, f.checkpoint)
 	if err != nil {
 		return err
 	}
@@ -181,25 +191,43 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 		return err
 	}
 	res := trainJSON{Model: model, Output: f.out, Learned: t.Learned(), Examples: d.count, Batch: d.batch, ArenaBytes: t.Plan().ArenaBytes, Kept: t.Kept()}
-	if err := a.fit(ctx, t, d, total, &res); err != nil {
+	c := &checkpoint{path: f.checkpoint, of: training{Examples: d.count, Batch: d.batch, Seed: a.seed}, written: time.Now()}
+	if res.Losses, err = c.restore(t); err != nil {
+		return err
+	}
+	if err := a.fit(ctx, t, d, c, total, &res); err != nil {
 		return err
 	}
 	return a.trained(ctx, t, f, res)
 }
 
-// fit takes the steps.
-func (a *app) fit(ctx context.Context, t *train.Trainer, d *examples, total int, res *trainJSON) error {
+// fit takes the steps that are left.
+func (a *app) fit(ctx context.Context, t *train.Trainer, d *examples, c *checkpoint, total int, res *trainJSON) error {
 	bar := a.newProgress(total)
 	defer bar.done()
+	done := len(res.Losses)
 	bar.step("training")
+	bar.skip(done)
 	start := time.Now()
-	err := t.Fit(ctx, d.draw(a.seed, total), func(step int, loss float64) error {
+	err := t.Fit(ctx, d.draw(a.seed, done, total), func(step int, loss float64) error {
 		res.Losses = append(res.Losses, loss)
 		bar.step(fmt.Sprintf("step %d of %d, loss %.4g", step, total, loss))
-		return nil
+		if time.Since(c.written) < checkpointEvery || step == total {
+			return nil
+		}
+		return c.write(t, res.Losses)
 	})
 	res.Steps = len(res.Losses)
-	res.StepNanos = time.Since(start).Nanoseconds() / int64(max(res.Steps, 1))
+	res.StepNanos = time.Since(start).Nanoseconds() / int64(max(res.Steps-done, 1))
+	ended := err != nil && ctx.Err() != nil && res.Steps > done // by a signal or --timeout
+	if err != nil && !ended {
+		return err
+	}
+	if wrong := c.write(t, res.Losses); wrong != nil && ended {
+		a.note("berth: the state of training is not kept: %v", wrong)
+	} else if wrong != nil {
+		return wrong
+	}
 	return err
 }
 
@@ -231,6 +259,96 @@ func (a *app) trained(ctx context.Context, t *train.Trainer, f trainFlags, res t
 	}
 	tab.Render()
 	return nil
+}
+
+// checkpoint is the file that keeps the state of training.
+type checkpoint struct {
+	path    string // "" keeps none
+	of      training
+	written time.Time
+}
+
+// checkpointEvery is how long steps go on between two times that their state is written.
+const checkpointEvery = 30 * time.Second
+
+// training is what a file says first. It is followed by a [keptState] for each of its states: a message of encoding/gob has a limit.
+type training struct {
+	Examples, Batch int
+	Seed            int64
+	Losses          []float64 // of all steps taken
+	States          int
+}
+
+type keptState struct {
+	Name  string
+	Value *ndarray.Array
+}
+
+// restore goes on from the file, if there is one, and gives the losses until then.
+func (c *checkpoint) restore(t *train.Trainer) (losses []float64, err error) {
+	if c.path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(c.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	said, from := training{}, gob.NewDecoder(bufio.NewReader(f))
+	if err := from.Decode(&said); err != nil {
+		return nil, fmt.Errorf("--checkpoint %s is no state of training: %w", c.path, err)
+	}
+	if said.Examples != c.of.Examples || said.Batch != c.of.Batch || said.Seed != c.of.Seed {
+		return nil, fmt.Errorf("--checkpoint %s is of %d examples, --batch %d and --seed %d: the order of what is left would be another; name a file that is not there to begin anew",
+			c.path, said.Examples, said.Batch, said.Seed)
+	}
+	state := &train.Checkpoint{Steps: len(said.Losses), States: map[string]*ndarray.Array{}}
+	for range said.States {
+		var s keptState
+		if err := from.Decode(&s); err != nil {
+			return nil, fmt.Errorf("--checkpoint %s: %w", c.path, err)
+		}
+		state.States[s.Name] = s.Value
+	}
+	if err := t.Restore(state); err != nil {
+		return nil, fmt.Errorf("--checkpoint %s: %w", c.path, err)
+	}
+	return said.Losses, nil
+}
+
+// write keeps the state, unless weights have ceased to be numbers.
+func (c *checkpoint) write(t *train.Trainer, losses []float64) error {
+	state, err := t.Checkpoint()
+	if err != nil {
+		return err
+	}
+	for _, name := range t.Learned() {
+		for i, w := 0, state.States[name]; i < w.Len(); i++ {
+			if v := w.Float(i); math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("weight %q has the element %g after step %d: lower --rate, or bound derivatives by --clip", name, v, state.Steps)
+			}
+		}
+	}
+	c.written = time.Now()
+	if c.path == "" {
+		return nil
+	}
+	return safefile.Write(c.path, func(w io.Writer) error {
+		c.of.Losses, c.of.States = losses, len(state.States)
+		to := gob.NewEncoder(w)
+		if err := to.Encode(c.of); err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(state.States)) {
+			if err := to.Encode(keptState{name, state.States[name]}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // lossCurve is a page with the losses of all steps.

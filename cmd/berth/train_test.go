@@ -3,11 +3,13 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,6 +79,60 @@ func TestTrain(t *testing.T) {
 	text := ok(t, append(args, "-o", filepath.Join(dir, "text.onnx"), "--steps", "2", "--cosine", "--warmup", "1", "--clip", "1")...)
 	assert.Contains(t, text, "loss of the last step")
 	ok(t, append(args, "-o", filepath.Join(dir, "short.onnx"), "--steps", "2", "--cosine", "--accumulate", "3")...)
+}
+
+// TestTrainCheckpoint: training that goes on from a file takes the steps and gives the model of one that ran through, also where a signal
+// ended it; a file that does not fit is told, and stays.
+func TestTrainCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	data, state := trainData(t, dir), filepath.Join(dir, "state")
+	args := func(out string, more ...string) []string {
+		return append([]string{"train", "builtin:mlp", "--data", data, "--loss", "mean-squared-error", "--json", "-o", filepath.Join(dir, out)}, more...)
+	}
+	losses := func(args []string) []any { return object(t, ok(t, args...))["losses"].([]any) }
+	whole := losses(args("whole.onnx", "--optimizer", "adam", "--epochs", "6"))
+	first := losses(args("parts.onnx", "--optimizer", "adam", "--epochs", "6", "--steps", "33", "--checkpoint", state))
+	require.Len(t, first, 33)
+	assert.Equal(t, whole, losses(args("parts.onnx", "--optimizer", "adam", "--epochs", "6", "--checkpoint", state)))
+	want, err := os.ReadFile(filepath.Join(dir, "whole.onnx"))
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(dir, "parts.onnx"))
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+
+	ended := filepath.Join(dir, "ended")
+	for after := 200 * time.Millisecond; ; after *= 2 { // until it is long enough for a step
+		ctx, cancel := context.WithTimeout(context.Background(), after)
+		defer cancel()
+		o := berthCtx(ctx, args("ended.onnx", "--optimizer", "adam", "--epochs", "100000000", "--checkpoint", ended)...)
+		require.Equal(t, exitFailed, o.code)
+		require.Contains(t, o.err, "berth: interrupted\n")
+		if _, err := os.Stat(ended); err == nil {
+			break
+		}
+	}
+	absent(t, filepath.Join(dir, "ended.onnx"))
+	taken := losses(args("ended.onnx", "--optimizer", "adam", "--steps", "1", "--checkpoint", ended)) // fewer than were taken: none
+	both := min(len(taken), len(whole))
+	assert.Equal(t, whole[:both], taken[:both])
+
+	kept, err := os.ReadFile(state)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"another seed", "--seed 0", []string{"--checkpoint", state, "--optimizer", "adam", "--seed", "1"}},
+		{"another optimizer", `"moment`, []string{"--checkpoint", state, "--optimizer", "sgd"}},
+		{"no state", "no state of training", []string{"--checkpoint", data}},
+	} {
+		fails(t, exitFailed, []string{"--checkpoint", c.want}, args("other.onnx", c.args...)...)
+	}
+	now, err := os.ReadFile(state)
+	require.NoError(t, err)
+	assert.Equal(t, kept, now)
+	fails(t, exitFailed, []string{"-Inf after step 1: lower --rate"}, args("diverged.onnx", "--optimizer", "adamw", "--rate", "3.4e38", "--decay", "3", "--steps", "1")...)
+	absent(t, filepath.Join(dir, "diverged.onnx"))
 }
 
 // TestTrainErrors: what is missing or does not fit is told by name, and no file is written.

@@ -138,14 +138,17 @@ func (d *examples) fit(t *train.Trainer) error {
 	return nil
 }
 
-// draw gives the inputs of a number of steps, in the same memory each time. Each pass has an order of its own.
-func (d *examples) draw(seed int64, steps int) iter.Seq2[[]ndarray.Value, error] {
+// draw gives the inputs of steps but for those done, in the same memory each time. Each pass has an order of its own.
+func (d *examples) draw(seed int64, done, steps int) iter.Seq2[[]ndarray.Value, error] {
 	return func(yield func([]ndarray.Value, error) bool) {
 		r := rand.New(rand.NewPCG(uint64(seed), 0))
 		var order []int
 		for step := range steps {
 			if step%d.batches() == 0 {
 				order = r.Perm(d.count)
+			}
+			if step < done {
+				continue
 			}
 			picked := order[step%d.batches()*d.batch:][:d.batch]
 			for i, from := range d.from {
