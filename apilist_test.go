@@ -206,6 +206,7 @@ var apiFuncs = map[string]any{
 	"ops.Strings":                 ops.Strings,
 	"ops.StringsAttr":             ops.StringsAttr,
 	"ops.TensorAttr":              ops.TensorAttr,
+	"ops.TargetKnown":             ops.TargetKnown,
 	"ops.TrafficOf":               ops.TrafficOf,
 	"ops.WrapIndex":               ops.WrapIndex,
 	"planner.Get":                 planner.Get,

@@ -4,11 +4,19 @@ import (
 	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/ml"
 	"github.com/berth-onnx/berth/internal/ops/movement"
+	"github.com/berth-onnx/berth/internal/ops/nn"
+	"github.com/berth-onnx/berth/internal/ops/vision"
 )
 
 // Operators whose kernels share functions with those of other packages and stand there. They are made by functions, which a program links only
 // where they are called: it links all that a variable refers to.
 var (
+	AffineGrid                      = vision.AffineGrid()
+	DeformConv                      = nn.DeformConv()
+	FeatureVectorizer               = ml.FeatureVectorizer()
+	CastMap                         = ml.CastMap()
+	DictVectorizer                  = ml.DictVectorizer()
+	DynamicQuantizeLSTM             = contrib.DynamicQuantizeLSTM()
 	DecoderMaskedMultiHeadAttention = contrib.DecoderMaskedMultiHeadAttention()
 	QEmbedLayerNormalization        = contrib.QEmbedLayerNormalization()
 	SparseAttention                 = contrib.SparseAttention()

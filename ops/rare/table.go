@@ -12,6 +12,12 @@ var Ops = slices.Concat(own, experimental.Ops)
 
 // own are the operators of this package, one line each.
 var own = []*ops.Op{
+	&AffineGrid,
+	&DeformConv,
+	&FeatureVectorizer,
+	&CastMap,
+	&DictVectorizer,
+	&DynamicQuantizeLSTM,
 	&Inverse,
 	&GatedAdd,
 	&ScaledSiLU,

@@ -30,26 +30,30 @@ var ZipMap = ops.Op{
 //
 // The result is one row, [1, vocabulary], as the models that use the operator
 // expect; keys that the map lacks give zeros.
-var DictVectorizer = ops.Op{
-	Domain: mlDomain, Name: "DictVectorizer", Since: 1, Doc: "Y[0, i] = X[vocabulary[i]], or 0",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.IntsAttr("int64_vocabulary"), ops.StringsAttr("string_vocabulary")},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		words := max(len(ops.Ints(n, "int64_vocabulary")), len(ops.Strings(n, "string_vocabulary")))
-		return ops.One(ssa.StaticTensor(mapValueType(ops.InType(n, 0)), 1, words))
-	}),
-	Eval: kit.Kernel(evalDictVectorizer),
+func DictVectorizer() ops.Op {
+	return ops.Op{
+		Domain: mlDomain, Name: "DictVectorizer", Since: 1, Doc: "Y[0, i] = X[vocabulary[i]], or 0",
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+		Attrs: []*ops.AttrSpec{ops.IntsAttr("int64_vocabulary"), ops.StringsAttr("string_vocabulary")},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+			words := max(len(ops.Ints(n, "int64_vocabulary")), len(ops.Strings(n, "string_vocabulary")))
+			return ops.One(ssa.StaticTensor(mapValueType(ops.InType(n, 0)), 1, words))
+		}),
+		Eval: kit.Kernel(evalDictVectorizer),
+	}
 }
 
 // CastMap lays a map's values out by ascending key, or at the positions that
 // the keys name: https://onnx.ai/onnx/operators/onnx_aionnxml_CastMap.html
 //
 // The result is one row.
-var CastMap = ops.Op{
-	Domain: mlDomain, Name: "CastMap", Since: 1, Doc: "Y = values of X by key",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.StrAttr("cast_to", "TO_FLOAT", "TO_INT64", "TO_STRING"), ops.StrAttr("map_form", "DENSE", "SPARSE"), ops.IntAttr("max_map", 1)},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferCastMap), Eval: kit.Kernel(evalCastMap),
+func CastMap() ops.Op {
+	return ops.Op{
+		Domain: mlDomain, Name: "CastMap", Since: 1, Doc: "Y = values of X by key",
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+		Attrs: []*ops.AttrSpec{ops.StrAttr("cast_to", "TO_FLOAT", "TO_INT64", "TO_STRING"), ops.StrAttr("map_form", "DENSE", "SPARSE"), ops.IntAttr("max_map", 1)},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferCastMap), Eval: kit.Kernel(evalCastMap),
+	}
 }
 
 // mapValueType is the element type of a map's values, as far as known.

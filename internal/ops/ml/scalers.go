@@ -56,11 +56,13 @@ var Imputer = ops.Op{
 //
 // inputdimensions says how many features each operand gives: longer rows are
 // cut, shorter ones padded with zeros.
-var FeatureVectorizer = ops.Op{
-	Domain: mlDomain, Name: "FeatureVectorizer", Since: 1, Doc: "Y = inputs side by side as floats",
-	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.IntsAttr("inputdimensions").Between(0, kit.MaxColumns)},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferFeatureVectorizer), Eval: kit.Kernel(evalFeatureVectorizer),
+func FeatureVectorizer() ops.Op {
+	return ops.Op{
+		Domain: mlDomain, Name: "FeatureVectorizer", Since: 1, Doc: "Y = inputs side by side as floats",
+		MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
+		Attrs: []*ops.AttrSpec{ops.IntsAttr("inputdimensions").Between(0, kit.MaxColumns)},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferFeatureVectorizer), Eval: kit.Kernel(evalFeatureVectorizer),
+	}
 }
 
 // inferAsFloat is operand 0's shape with element type float32.

@@ -6,10 +6,7 @@ import "github.com/berth-onnx/berth/ops"
 var Ops = []*ops.Op{
 	&ArrayFeatureExtractor,
 	&Binarizer,
-	&CastMap,
 	&CategoryMapper,
-	&DictVectorizer,
-	&FeatureVectorizer,
 	&Imputer,
 	&LabelEncoder,
 	&LinearClassifier,

@@ -17,14 +17,16 @@ import (
 // X at a fractional position is the multilinear mean of its 2^r neighbours;
 // neighbours outside the input count as 0. Sources: https://arxiv.org/abs/1703.06211
 // (offsets), https://arxiv.org/abs/1811.11168 (mask).
-var DeformConv = ops.Op{
-	Name: "DeformConv", Since: 22, Form: kit.SinceTypes(19, 22, ndarray.BFloat16), Doc: "convolution with learned tap offsets and weights",
-	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.IntsAttr("dilations").AtLeast(1), ops.IntAttr("group", 1).AtLeast(1), ops.IntsAttr("kernel_shape").AtLeast(1),
-		ops.IntAttr("offset_group", 1).AtLeast(1), ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)},
-	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return InferConv(n, 0, 1, ops.InType(n, 0).DType) }),
-	Eval:  kit.FloatKernel(evalDeformConv[float32], evalDeformConv[float64]),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.ConvCost(1)},
+func DeformConv() ops.Op {
+	return ops.Op{
+		Name: "DeformConv", Since: 22, Form: kit.SinceTypes(19, 22, ndarray.BFloat16), Doc: "convolution with learned tap offsets and weights",
+		MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
+		Attrs: []*ops.AttrSpec{ops.IntsAttr("dilations").AtLeast(1), ops.IntAttr("group", 1).AtLeast(1), ops.IntsAttr("kernel_shape").AtLeast(1),
+			ops.IntAttr("offset_group", 1).AtLeast(1), ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)},
+		Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return InferConv(n, 0, 1, ops.InType(n, 0).DType) }),
+		Eval:  kit.FloatKernel(evalDeformConv[float32], evalDeformConv[float64]),
+		Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.ConvCost(1)},
+	}
 }
 
 func evalDeformConv[T float32 | float64](c *ops.Call) {

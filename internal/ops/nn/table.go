@@ -6,7 +6,6 @@ import "github.com/berth-onnx/berth/ops"
 var Ops = []*ops.Op{
 	&Conv,
 	&ConvTranspose,
-	&DeformConv,
 	&MaxPool,
 	&AveragePool,
 	&LpPool,

@@ -14,10 +14,12 @@ import (
 //	grid[n, y, x] = theta[n] · (px, py, 1)
 //
 // where px and py are evenly spaced in [-1, 1]; 3-D grids have pz too.
-var AffineGrid = ops.Op{
-	Name: "AffineGrid", Since: 20, Doc: "grid = theta applied to evenly spaced positions",
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{ops.IntAttr("align_corners", 0)},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferAffineGrid), Eval: kit.Kernel(evalAffineGrid),
+func AffineGrid() ops.Op {
+	return ops.Op{
+		Name: "AffineGrid", Since: 20, Doc: "grid = theta applied to evenly spaced positions",
+		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{ops.IntAttr("align_corners", 0)},
+		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferAffineGrid), Eval: kit.Kernel(evalAffineGrid),
+	}
 }
 
 func inferAffineGrid(n *ssa.Node) []ops.Inferred {

@@ -7,7 +7,6 @@ var Ops = []*ops.Op{
 	&Resize,
 	&Upsample,
 	&GridSample,
-	&AffineGrid,
 	&NonMaxSuppression,
 	&RoiAlign,
 }
