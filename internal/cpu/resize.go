@@ -255,6 +255,7 @@ func (s *resizePass) taps(p *prep, x *resizeAxis) (ok bool, err error) {
 	if err := p.table("taps and weights of Resize", 4*int64(s.out)+8*taps); err != nil {
 		return false, err
 	}
+	s.first, s.at, s.weight = make([]int32, 0, s.out+1), make([]int32, 0, taps), make([]float32, 0, taps)
 	for y := range s.out {
 		if look := lookStep/each + 1; y%look == look-1 && p.ctx.Err() != nil {
 			return false, p.ctx.Err()
