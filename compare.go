@@ -3,6 +3,7 @@ package berth
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -140,7 +141,7 @@ func (m *Model) compare(ctx context.Context, co CompareOptions, c config) ([]Pla
 			return nil, err
 		}
 		if i == 0 && co.Workspace && t.device == nil {
-			if t.scratch, err = c.workspace(ctx, g); err != nil {
+			if t.scratch, err = c.workspace(t.ctx, g); err != nil {
 				return nil, err
 			}
 		}
@@ -295,7 +296,11 @@ func (t *comparison) timed(row PlanRow, fill func(ctx context.Context, row *Plan
 	if t.co.Budget > 0 {
 		ctx, cancel = context.WithTimeout(ctx, t.co.Budget)
 	}
+	ctx = ndarray.BudgetOf(ctx).In(ctx) // what takes too much memory is an error of its row
 	row.Err = fill(ctx, &row)
+	if full := (*MemoryError)(nil); row.Err == nil && errors.As(ctx.Err(), &full) {
+		row.Err = full // what was found before is not the plan
+	}
 	cancel()
 	t.rows = append(t.rows, row)
 	return rescue.WithCause(t.ctx, t.ctx.Err())
@@ -450,11 +455,8 @@ func (t *comparison) lowered(how config, sched string) (*ssa.Graph, map[*ssa.Nod
 		return nil, nil, rescue.WithCause(t.ctx, err)
 	}
 	spaces, err := program.Workspaces(t.ctx, g, t.device, how.threads, how.memory)
-	if err != nil {
-		return nil, nil, rescue.WithCause(t.ctx, err)
-	}
 	t.scratch = largest(spaces)
-	return g, spaces, t.device.Ready(t.ctx)
+	return g, spaces, cmp.Or(err, t.device.Ready(t.ctx))
 }
 
 // placing is the planning problem of a graph, and the second verifier of its plans, after geometry: the program is replayed

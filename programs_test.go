@@ -329,3 +329,23 @@ func TestManyWidths(t *testing.T) {
 	assert.Equal(t, defaultPrograms, s.KeptPrograms)
 	t.Logf("%d MiB after 20 widths, %d MiB after 60; %d MiB of arenas", first>>20, last>>20, s.ArenaBytes>>20)
 }
+
+// TestRowsBeyondTheBudget: a planner that is found beyond the budget has an error in its row, and the next one its own plan.
+func TestRowsBeyondTheBudget(t *testing.T) {
+	var full *MemoryError
+	require.ErrorAs(t, ndarray.Budget(1).Check("the test"), &full) // says how much is in use
+	c := newComparison(ndarray.Budget(full.Live+64<<20).In(t.Context()), CompareOptions{Budget: time.Minute}, config{})
+	require.NoError(t, c.timed(PlanRow{}, func(ctx context.Context, _ *PlanRow) error {
+		held := make([]byte, 128<<20)
+		for i := 0; i < len(held); i += 4096 {
+			held[i] = 1
+		}
+		for begin := time.Now(); ctx.Err() == nil && time.Since(begin) < 5*time.Second; {
+		}
+		runtime.KeepAlive(held)
+		return nil
+	}))
+	require.NoError(t, c.timed(PlanRow{}, func(context.Context, *PlanRow) error { return nil }))
+	require.ErrorAs(t, c.rows[0].Err, &full)
+	require.NoError(t, c.rows[1].Err)
+}

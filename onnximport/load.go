@@ -137,9 +137,8 @@ func (imp *importer) run() (mod *ssa.Module, err error) {
 		if r := recover(); r != nil {
 			err = fail("please report this with the model", "internal error during import: %v", r)
 		}
-		if ended := imp.ctx.Err(); ended != nil {
-			err = endedError(imp.file, ended)
-		}
+		ended := imp.ctx.Err()
+		err = cmp.Or(ended, err)
 		if err != nil {
 			mod = nil
 			for _, h := range append(imp.holds, imp.external.files...) {
@@ -148,7 +147,9 @@ func (imp *importer) run() (mod *ssa.Module, err error) {
 				}
 				h.Close()
 			}
-			if imp.ctx.Err() == nil {
+			if full := (*ops.MemoryError)(nil); ended != nil && errors.Is(err, ended) && !errors.As(ended, &full) {
+				err = endedError(imp.file, err)
+			} else {
 				err = imp.complete(err)
 			}
 		}
@@ -162,8 +163,7 @@ func (imp *importer) run() (mod *ssa.Module, err error) {
 	if err := imp.mainGraph(); err != nil {
 		return nil, err
 	}
-	imp.lower()
-	if err := imp.ctx.Err(); err != nil {
+	if err := cmp.Or(imp.lower(), imp.ctx.Err()); err != nil {
 		return nil, err
 	}
 	imp.module.Holds = append(imp.holds, imp.external.files...)

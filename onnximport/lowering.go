@@ -3,6 +3,7 @@ package onnximport
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +13,7 @@ import (
 )
 
 // A Lowering replaces the nodes of one domain, which berth has no operators of, by
-// nodes of others. It may change the graph, which is a copy; with an error the
+// nodes of others. It may change the graph, which is a copy; with an error, but for a lack of memory, the
 // import goes on with the graph as it was, and the module has a warning. It looks at the context often, and returns its error.
 type Lowering func(ctx context.Context, g *ssa.Graph, opts Options) error
 
@@ -32,8 +33,8 @@ func RegisterLowering(domain string, f Lowering) {
 	lowerings[domain] = f
 }
 
-// lower lowers the domains of the finished module that can be, in order.
-func (imp *importer) lower() {
+// lower lowers the domains of the finished module that can be, in order. Its error is a lack of memory.
+func (imp *importer) lower() error {
 	found := map[string]bool{}
 	imp.module.Graph.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
@@ -46,10 +47,15 @@ func (imp *importer) lower() {
 		}
 	})
 	for _, domain := range slices.Sorted(maps.Keys(found)) {
-		if err := imp.lowerDomain(domain); err != nil {
+		err := imp.lowerDomain(domain)
+		if full := (*ops.MemoryError)(nil); errors.As(err, &full) {
+			return err
+		}
+		if err != nil {
 			imp.warn("operators of domain %s are kept as they are and can not be run: %v", domain, err)
 		}
 	}
+	return nil
 }
 
 func (imp *importer) lowerDomain(domain string) error {

@@ -118,6 +118,10 @@ func (a *app) watch(ctx context.Context) (stop func() bool) {
 	})
 }
 
+// within is the context of one operation of the command, within --max-memory. The next one has another: what takes too much memory ends
+// itself alone, and less may be tried.
+func (a *app) within() context.Context { return a.memory.In(a.ctx) }
+
 // whyEnded is the message of a command that its context ended.
 func (a *app) whyEnded() string {
 	if a.timeout > 0 && a.ctx != nil && errors.Is(a.ctx.Err(), context.DeadlineExceeded) {
@@ -295,7 +299,7 @@ func (a *app) root() *cobra.Command {
 			ctx, a.cancel = context.WithTimeout(c.Context(), a.timeout)
 			c.SetContext(ctx)
 		}
-		a.ctx = a.memory.In(c.Context())
+		a.ctx = c.Context()
 		stop, cancel := a.watch(c.Context()), a.cancel
 		a.cancel = func() { stop(); cancel() }
 		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), a.memory.Bytes())) // garbage is collected before it fills the budget

@@ -109,15 +109,15 @@ func (a *app) readFile(port berth.Port, file string, images *imageFlags) (v ndar
 	check := func(dt ndarray.DType, shape []int) error { return a.checkFits(port, dt, shape) }
 	switch ext {
 	case ".npy":
-		v, err = arrayOrNil(npy.Read(a.ctx, r, size, func(h npy.Header) error { return check(h.DType, h.Shape) }))
+		v, err = arrayOrNil(npy.Read(a.within(), r, size, func(h npy.Header) error { return check(h.DType, h.Shape) }))
 	case ".npz":
 		var all map[string]*ndarray.Array
-		if all, _, err = npy.ReadArchive(a.ctx, r, size, a.wanted(func(name string) (berth.Port, bool) { return port, name == port.Name })); err == nil && all[port.Name] == nil {
+		if all, _, err = npy.ReadArchive(a.within(), r, size, a.wanted(func(name string) (berth.Port, bool) { return port, name == port.Name })); err == nil && all[port.Name] == nil {
 			err = fmt.Errorf("has no entry %q", port.Name)
 		}
 		v = all[port.Name]
 	case ".pb":
-		v, err = conformance.ReadTensor(a.ctx, r, size, check)
+		v, err = conformance.ReadTensor(a.within(), r, size, check)
 	case ".wav":
 		v, err = readSound(endingReader{r, a.ctx}, shaped, a.memory)
 	default:
@@ -158,7 +158,7 @@ func (a *app) readArchive(m *berth.Model, file string) (map[string]ndarray.Value
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	defer r.Close()
-	all, left, err := npy.ReadArchive(a.ctx, r, size, a.wanted(func(name string) (berth.Port, bool) {
+	all, left, err := npy.ReadArchive(a.within(), r, size, a.wanted(func(name string) (berth.Port, bool) {
 		port, err := inputPort(m, name)
 		return port, err == nil
 	}))

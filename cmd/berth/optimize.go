@@ -272,6 +272,10 @@ func (a *app) smallest(ctx context.Context, m *berth.Model, opts []berth.Option,
 	if other != nil {
 		other.Close()
 	}
+	if lacksMemory(err) { // what is written does not depend on what else is in memory
+		opt.Close()
+		return nil, nil, err
+	}
 	return opt, rep, ctx.Err()
 }
 
@@ -302,7 +306,7 @@ func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f opti
 		return nil, err
 	}
 	twin, err := berth.Open(path, a.openOptions()...)
-	if err != nil && a.ctx.Err() != nil {
+	if err != nil && (a.ctx.Err() != nil || lacksMemory(err)) {
 		return nil, err
 	}
 	if err != nil {

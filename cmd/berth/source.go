@@ -167,7 +167,7 @@ func (a *app) inputsOf(model string) (map[string]ndarray.Value, error) {
 	if strings.HasPrefix(model, "builtin:") {
 		return nil, usagef("--data goes with a model file; %s has no recorded inputs", model)
 	}
-	set, err := conformance.ReadInputs(a.ctx, model, a.data)
+	set, err := conformance.ReadInputs(a.within(), model, a.data)
 	if err != nil {
 		return nil, &exitError{exitFailed, fmt.Errorf("--data %s: %w", a.data, err)}
 	}
@@ -377,25 +377,26 @@ func (d draw) memberShape(t ssa.Type) (shape []int) {
 // array draws a tensor.
 func (d draw) array(dt ndarray.DType, shape []int, stream uint64) (*ndarray.Array, error) {
 	role, used := d.a.rolesOf(d.m)[d.port.Name]
+	ctx := d.a.within()
 	switch {
 	case dt == ndarray.String:
-		return textsOf(d.m)(d.a.ctx, dt, shape, uint64(d.a.seed), stream)
+		return textsOf(d.m)(ctx, dt, shape, uint64(d.a.seed), stream)
 	case !used || d.a.drawing.plain:
-		return randomArray(d.a.ctx, dt, shape, uint64(d.a.seed), stream)
+		return randomArray(ctx, dt, shape, uint64(d.a.seed), stream)
 	}
-	arr, err := ndarray.NewIn(ndarray.BudgetOf(d.a.ctx), dt, shape...)
+	arr, err := ndarray.NewIn(d.a.memory, dt, shape...)
 	if err != nil {
 		return nil, err
 	}
 	by := trial.Drawing{Role: role, Len: arr.Len(), Sizes: d.sizes, Try: d.a.drawing.try, Rand: rand.New(rand.NewPCG(uint64(d.a.seed), stream))}
-	for i := range elements(d.a.ctx, arr.Len()) {
+	for i := range elements(ctx, arr.Len()) {
 		if x, _ := by.Element(i); dt.IsFloat() {
 			arr.SetFloat(i, x)
 		} else {
 			arr.SetInt(i, int64(x))
 		}
 	}
-	return arr, d.a.ctx.Err()
+	return arr, ctx.Err()
 }
 
 // drawnText says what inputs were drawn by what the model uses them for, sequences and optional values among them.

@@ -31,7 +31,7 @@ func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
 		return nil, fmt.Errorf("--data %s: %w", f.data, err)
 	}
 	defer r.Close()
-	all, left, err := npy.ReadArchive(a.ctx, r, size, func(name string) func(npy.Header) error {
+	all, left, err := npy.ReadArchive(a.within(), r, size, func(name string) func(npy.Header) error {
 		port, err := inputPort(m, name)
 		if err != nil && name != train.Target {
 			return nil

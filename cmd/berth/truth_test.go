@@ -558,6 +558,18 @@ func TestOptimizeChecksWithinMemory(t *testing.T) {
 	assert.NotContains(t, err.Error(), "other tools")
 }
 
+// TestReadBackWithinMemory: too little memory to open the result again is no fault of the result.
+func TestReadBackWithinMemory(t *testing.T) {
+	m, err := berth.Open(saved(t, branches))
+	require.NoError(t, err)
+	defer m.Close()
+	a := &app{errOut: io.Discard, ctx: t.Context(), memory: 1}
+	_, err = a.twin(m, filepath.Join(t.TempDir(), "o.onnx"), berth.SaveOptions{}, optimizeFlags{})
+	var full *berth.MemoryError
+	require.ErrorAs(t, err, &full)
+	assert.NotContains(t, err.Error(), "other tools")
+}
+
 // TestOptimizeCorrected: a result that other tools accept, of a file that they do not, is said to be corrected.
 func TestOptimizeCorrected(t *testing.T) {
 	changed := func(graph string, change func(m *onnxwire.Model)) string {

@@ -156,15 +156,16 @@ func (v *verification) changed(in map[string]ndarray.Value, ok func(a *ndarray.A
 			if !ok(a) {
 				return a, nil
 			}
-			clone, err := ndarray.CloneIn(v.a.ctx, v.a.memory, a)
+			ctx := v.a.within()
+			clone, err := ndarray.CloneIn(ctx, v.a.memory, a)
 			if err != nil {
 				return nil, err
 			}
 			any, a = true, clone.(*ndarray.Array)
-			for i := range elements(v.a.ctx, a.Len()) {
+			for i := range elements(ctx, a.Len()) {
 				change(a, i)
 			}
-			return a, nil
+			return a, ctx.Err()
 		})
 		if err != nil {
 			return in, false // what there is no memory for is not tried

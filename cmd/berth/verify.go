@@ -81,7 +81,7 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	}
 	var cases []*conformance.Case
 	for _, p := range paths {
-		cs, err := conformance.OpenContext(a.ctx, p)
+		cs, err := conformance.OpenContext(a.within(), p)
 		if err != nil {
 			return modelError(p, err)
 		}

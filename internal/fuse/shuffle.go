@@ -28,8 +28,9 @@ func Shuffles(ctx context.Context, g *ssa.Graph) (made int, err error) {
 				c.shuffle(n, chain)
 			}
 		}
-		err = c.rewrite(ctx)
-		made += c.made
+		if err = cmp.Or(err, c.rewrite(ctx)); err == nil {
+			made += c.made
+		}
 	})
 	return made, err
 }

@@ -1,6 +1,7 @@
 package fuse_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,4 +41,22 @@ func TestShuffles(t *testing.T) {
 			runProducts(t, g, after, 1)
 		})
 	}
+}
+
+// TestShufflesEnd: what a context has ended is an error, also where the last body has no nodes.
+func TestShufflesEnd(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" {
+		in %c: bool[] in %x: float32[4]
+		%y = If(%c | %x) {
+			then_branch: graph "t" { in %p: float32[4] %a = Relu(%p) out %a }
+			else_branch: graph "e" { in %p: float32[4] out %p }
+		}
+		out %y
+	}`)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = fuse.Shuffles(ctx, g)
+	require.ErrorIs(t, err, context.Canceled)
 }

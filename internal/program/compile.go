@@ -194,24 +194,21 @@ type compiler struct {
 }
 
 // Workspaces are the bytes of workspace that kernels of the backend need for nodes of
-// the graph and of its bodies. Weights that kernels pack are released at once. The error is that of the
-// context.
-func Workspaces(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, memory ndarray.Budget) (of map[*ssa.Node]int64, ended error) {
+// the graph and of its bodies, as far as it has kernels for them. Weights that kernels pack are released at once.
+func Workspaces(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, memory ndarray.Budget) (of map[*ssa.Node]int64, err error) {
 	of = map[*ssa.Node]int64{}
 	g.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
-			if ended = ctx.Err(); ended != nil {
-				return
-			}
-			if !hasKernel(n, memory) {
+			if err != nil || !hasKernel(n, memory) {
 				continue
 			}
-			if p, err := prepare(ctx, b, n, max(threads, 1)); err == nil && p.Scratch > 0 {
+			p, refused := prepare(ctx, b, n, max(threads, 1))
+			if err = ended(ctx, refused); refused == nil && p.Scratch > 0 {
 				of[n] = p.Scratch
 			}
 		}
 	})
-	return of, ended
+	return of, err
 }
 
 // ForPlan is a program without kernels, for [Check] and [CheckParallel] of a plan. Offsets are by

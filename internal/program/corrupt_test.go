@@ -70,6 +70,23 @@ func (workspaces) Prepare(_ context.Context, n *ssa.Node, _ int) (backend.Prepar
 	return backend.Prepared{Kernel: ops.KernelFunc(ops.Eval), Scratch: 256}, nil
 }
 
+// memoryless is a backend whose kernels get no memory.
+type memoryless struct{ workspaces }
+
+func (memoryless) Prepare(context.Context, *ssa.Node, int) (backend.Prepared, error) {
+	return backend.Prepared{}, &ops.MemoryError{What: "packed weights"}
+}
+
+// TestWorkspacesWithoutMemory: a workspace that is not known for want of memory is not none.
+func TestWorkspacesWithoutMemory(t *testing.T) {
+	g, err := ssa.ParseGraph(harbour)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	_, err = Workspaces(t.Context(), g, memoryless{}, 1, 0)
+	var full *ops.MemoryError
+	require.ErrorAs(t, err, &full)
+}
+
 // saboteur plans well and then spoils the plan.
 type saboteur struct {
 	spoil func(p *planner.Problem, s *planner.Solution)

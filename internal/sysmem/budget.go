@@ -226,15 +226,16 @@ type budgetKey struct{}
 
 // In returns a context that carries the budget to where memory is taken on behalf of an
 // operation: like its deadline, it is a limit of the operation as a whole. Its Err is an [*Error] from when the operation is found
-// beyond the budget, while Done stays open: who waits takes no memory.
+// beyond the budget, while Done stays open: who waits takes no memory. The error stays, so that another attempt, or the next operation,
+// needs another context; one made within that of an operation has its own error alone.
 func (b Budget) In(ctx context.Context) context.Context {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	if around, ok := ctx.(*bounded); ok { // of another operation, which may be beyond its budget
-		ctx = around.Context
+	if around, ok := ctx.(*bounded); ok { // what it carries and looks at is replaced
+		ctx = around.within
 	}
-	return &bounded{Context: context.WithValue(ctx, budgetKey{}, b), limit: b.Bytes()}
+	return &bounded{Context: context.WithValue(ctx, budgetKey{}, b), within: ctx, limit: b.Bytes()}
 }
 
 // BudgetOf is the budget that a context carries; the default one if it carries none.

@@ -28,6 +28,7 @@ const (
 // bounded is a context whose Err looks at the memory, too.
 type bounded struct {
 	context.Context
+	within  context.Context // the one that it was made in
 	limit   int64
 	looks   atomic.Uint32
 	next    atomic.Int64 // when to measure, in nanoseconds since began
@@ -51,9 +52,20 @@ func (c *bounded) Err() error {
 		if now := int64(time.Since(began)); now >= c.next.Load() && c.looking.CompareAndSwap(false, true) {
 			c.look(now)
 			c.looking.Store(false)
+			if full := c.full.Load(); full != nil {
+				return full
+			}
 		}
 	}
-	return c.Context.Err()
+	err := c.Context.Err()
+	if _, isFull := err.(*Error); isFull { // of an operation around this one, whose budget is not this one's
+		select {
+		case <-c.Done():
+		default:
+			return nil
+		}
+	}
+	return err
 }
 
 // look collects where more than the limit is in use, and as long again nothing is measured after it.

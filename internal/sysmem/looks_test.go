@@ -43,3 +43,18 @@ func TestLooksCollect(t *testing.T) {
 		}
 	}
 }
+
+// TestLooksOfOperationsWithin: an operation within the context of another one, which is beyond its budget, has its own budget alone, however
+// many contexts are between; the end of a context around it is its end, too.
+func TestLooksOfOperationsWithin(t *testing.T) {
+	type key struct{}
+	parent, end := context.WithCancel(t.Context())
+	defer end()
+	around := Budget(1).In(parent)
+	around.(*bounded).full.Store(&Error{What: "another operation"})
+	within := fresh(t, 64<<20).In(context.WithValue(around, key{}, 1))
+	require.Error(t, around.Err())
+	require.NoError(t, within.Err())
+	end()
+	require.Error(t, within.Err())
+}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +18,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth/backend/gorgonia/vm"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
 
@@ -269,4 +272,25 @@ func TestClosing(t *testing.T) {
 	none.Reset()
 	require.ErrorIs(t, none.RunAll(), vm.ErrClosed)
 	require.ErrorIs(t, new(vm.VM).RunAll(), vm.ErrClosed)
+}
+
+// TestPassesAfterOneBeyondTheBudget: a pass that is found beyond the budget is an error, and ends no later one.
+func TestPassesAfterOneBeyondTheBudget(t *testing.T) {
+	g := G.NewGraph()
+	G.Must(G.Square(vector(g, "x", 1, 2, 3)))
+	var full *ops.MemoryError
+	require.ErrorAs(t, ndarray.Budget(1).Check("the test"), &full) // says how much is in use
+	m := compiled(t, g, vm.WithMaxMemory(full.Live+64<<20))
+	require.NoError(t, m.RunAll())
+	held := make([]byte, 128<<20)
+	for i := 0; i < len(held); i += 4096 {
+		held[i] = 1
+	}
+	var err error
+	for begin := time.Now(); err == nil && time.Since(begin) < 5*time.Second; err = m.RunAll() {
+	}
+	require.ErrorAs(t, err, &full)
+	runtime.KeepAlive(held)
+	held = nil
+	require.NoError(t, m.RunAll())
 }

@@ -83,7 +83,7 @@ func compile(g *ssa.Graph, c *config) (*program.Program, error) {
 	if _, err := schedule.Order(c.ctx, mod.Graph, ""); err != nil {
 		return nil, err
 	}
-	return program.Compile(c.ctx, mod.Graph, program.Options{Backend: cpu.New(), Threads: c.threads, OwnGraph: true})
+	return program.Compile(c.ctx, mod.Graph, program.Options{Backend: cpu.New(), Threads: c.threads, Memory: c.memory, OwnGraph: true})
 }
 
 // setTraining tells the ops that differ between training and use which of them it is.
@@ -117,6 +117,9 @@ func (m *VM) RunAll() (err error) {
 	}
 	if err := m.checkSlices(); err != nil {
 		return err
+	}
+	if m.ctx.Err() != nil { // a pass beyond the budget ends no other one
+		m.ctx = ndarray.BudgetOf(m.ctx).In(m.ctx)
 	}
 	for i := range m.inputs {
 		if err := m.inputs[i].read(m.ctx); err != nil {
