@@ -118,9 +118,11 @@ func (m *VM) RunAll() (err error) {
 	if err := m.checkSlices(); err != nil {
 		return err
 	}
-	if m.ctx.Err() != nil { // a pass beyond the budget ends no other one
-		m.ctx = ndarray.BudgetOf(m.ctx).In(m.ctx)
-	}
+	defer func() {
+		if err != nil { // a pass beyond the budget ends no other one
+			m.ctx = ndarray.BudgetOf(m.ctx).In(m.ctx)
+		}
+	}()
 	for i := range m.inputs {
 		if err := m.inputs[i].read(m.ctx); err != nil {
 			return err
