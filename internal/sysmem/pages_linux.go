@@ -29,7 +29,7 @@ func prefault(b []byte) {
 }
 
 // largePages brings b in, and makes large pages of small ones that were there before (from Linux 6.1 on). One at an end, of which others
-// have less than half, becomes large too.
+// have at most half, becomes large too.
 func largePages(b []byte) {
 	s := span(b)
 	from, past := (s.from+hugePage/2-1)&^(hugePage-1), (s.past+hugePage/2)&^(hugePage-1)
