@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/berth-onnx/berth/backend"
-	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -22,8 +21,7 @@ import (
 //	cubic     0     1     2     3            weights of the cubic kernel at the distances
 //
 // Nearest elements are moved row by row (see remap). Weighted ones are summed one axis
-// after the other, the last one first: within rows element by element, across rows as
-// whole rows.
+// after the other, the last one first (vec.Weighted).
 
 var resizeOps = []entry{
 	{op: "Resize", prepare: prepareResize, empties: true},
@@ -189,14 +187,12 @@ type resizeWeighted []*resizePass
 
 // resizePass resizes the middle of [outer, in, inner].
 type resizePass struct {
-	outer, in, out, inner int
-	first                 []int32 // position of the first tap of every result index; one more at the end
-	at                    []int32 // operand index of every tap
-	weight                []float32
-	src, dst              int // workspace of the operand and the result, -1 for the node's
-	tmp, tmpLen           int // workspace of a row, for each worker
-	per                   int // outer indices in a tile
-	threads               int
+	vec.Weighted
+	outer, inner int
+	src, dst     int // workspace of the operand and the result, -1 for the node's
+	tmp, tmpLen  int // workspace of a tile, for each worker
+	per          int // outer indices in a tile
+	threads      int
 }
 
 func (p *prep) resizeWeighted(axes []resizeAxis) (ops.Kernel, error) {
@@ -206,14 +202,14 @@ func (p *prep) resizeWeighted(axes []resizeAxis) (ops.Kernel, error) {
 		if axes[i].isUnchanged() {
 			continue
 		}
-		s := &resizePass{in: axes[i].in, out: axes[i].out, src: -1, dst: -1, threads: p.threads}
+		s := &resizePass{Weighted: vec.Weighted{In: axes[i].in, Out: axes[i].out}, src: -1, dst: -1, threads: p.threads}
 		s.outer, _, s.inner = around(shape, i)
 		if ok, err := s.taps(p, &axes[i]); !ok || err != nil {
 			return nil, err
 		}
-		s.per = max(1, TileElems/(s.out*s.inner))
-		shape[i] = s.out
-		s.tmpLen = min(s.inner, TileElems)
+		s.per = max(1, TileElems/(s.Out*s.inner))
+		shape[i] = s.Out
+		s.tmpLen = s.Scratch(min(s.per, s.outer), s.inner)
 		widest, tasks = max(widest, s.tmpLen), max(tasks, ceilDiv(s.outer, s.per))
 		k = append(k, s)
 	}
@@ -221,7 +217,7 @@ func (p *prep) resizeWeighted(axes []resizeAxis) (ops.Kernel, error) {
 		return newCopy(p.in[0])
 	}
 	for i, s := range k[1:] {
-		s.src = p.workspace(4 * s.outer * s.in * s.inner)
+		s.src = p.workspace(4 * s.outer * s.In * s.inner)
 		k[i].dst = s.src
 	}
 	tmp := p.perWorker(roundUp(4*widest, lineBytes), tasks)
@@ -248,24 +244,24 @@ func (s *resizePass) taps(p *prep, x *resizeAxis) (ok bool, err error) {
 		return false, nil
 	}
 	each := int(2*reach) + 1
-	taps := int64(s.out) * int64(each)
+	taps := int64(s.Out) * int64(each)
 	if taps > math.MaxInt32 {
 		return false, nil
 	}
-	if err := p.table("taps and weights of Resize", 4*int64(s.out)+8*taps); err != nil {
+	if err := p.table("taps and weights of Resize", 4*int64(s.Out)+8*taps); err != nil {
 		return false, err
 	}
-	s.first, s.at, s.weight = make([]int32, 0, s.out+1), make([]int32, 0, taps), make([]float32, 0, taps)
-	for y := range s.out {
+	s.First, s.At, s.Weight = make([]int32, 0, s.Out+1), make([]int32, 0, taps), make([]float32, 0, taps)
+	for y := range s.Out {
 		if look := lookStep/each + 1; y%look == look-1 && p.ctx.Err() != nil {
 			return false, p.ctx.Err()
 		}
-		s.first = append(s.first, int32(len(s.at)))
+		s.First = append(s.First, int32(len(s.At)))
 		at := x.coordinate(coord, y)
 		if math.IsNaN(at) || math.Abs(at) > 1<<30 {
 			return false, nil
 		}
-		sum, begin := 0.0, len(s.at)
+		sum, begin := 0.0, len(s.At)
 		for i := int(math.Ceil(at - reach)); float64(i) <= at+reach; i++ {
 			d := math.Abs(float64(i)-at) * stretch
 			w := max(0, 1-d)
@@ -275,16 +271,16 @@ func (s *resizePass) taps(p *prep, x *resizeAxis) (ok bool, err error) {
 			if w == 0 || exclude && (i < 0 || i >= x.in) {
 				continue
 			}
-			s.at, s.weight = append(s.at, int32(min(max(i, 0), x.in-1))), append(s.weight, float32(w))
+			s.At, s.Weight = append(s.At, int32(min(max(i, 0), x.in-1))), append(s.Weight, float32(w))
 			sum += w
 		}
 		if sum != 0 && (exclude || antialias) {
-			for i := range s.weight[begin:] {
-				s.weight[begin+i] = float32(float64(s.weight[begin+i]) / sum)
+			for i := range s.Weight[begin:] {
+				s.Weight[begin+i] = float32(float64(s.Weight[begin+i]) / sum)
 			}
 		}
 	}
-	s.first = append(s.first, int32(len(s.at)))
+	s.First = append(s.First, int32(len(s.At)))
 	return true, nil
 }
 
@@ -315,78 +311,13 @@ func (k resizeWeighted) Choice() backend.Choice {
 func (s *resizePass) tile(c *ops.Call, i, worker int) {
 	src, dst := f32(c.In[0]), f32(c.Out[0])
 	if s.src >= 0 {
-		src = scratchOf[float32](c, s.src, s.outer*s.in*s.inner)
+		src = scratchOf[float32](c, s.src, s.outer*s.In*s.inner)
 	}
 	if s.dst >= 0 {
-		dst = scratchOf[float32](c, s.dst, s.outer*s.out*s.inner)
+		dst = scratchOf[float32](c, s.dst, s.outer*s.Out*s.inner)
 	}
 	tmp := scratchOf[float32](c, s.tmp+worker*roundUp(4*s.tmpLen, lineBytes), s.tmpLen)
-	for o := i * s.per; o < min((i+1)*s.per, s.outer); o++ {
-		x, y := src[o*s.in*s.inner:][:s.in*s.inner], dst[o*s.out*s.inner:][:s.out*s.inner]
-		if s.inner == 1 {
-			s.within(c, y, x)
-		} else {
-			s.across(c, y, x, tmp)
-		}
-	}
-}
-
-// within resizes a row.
-func (s *resizePass) within(c *ops.Call, y, x []float32) {
-	for i := range y {
-		if i%lookStep == lookStep-1 && c.Ended() {
-			return
-		}
-		t0, t1 := s.first[i], s.first[i+1]
-		if t1-t0 == 2 {
-			y[i] = s.weight[t0]*x[s.at[t0]] + s.weight[t0+1]*x[s.at[t0+1]]
-			continue
-		}
-		sum := float32(0)
-		for t := t0; t < t1; t++ {
-			sum += s.weight[t] * x[s.at[t]]
-		}
-		y[i] = sum
-	}
-}
-
-// lookRows is how many rows, of up to TileElems elements, are computed between two looks at the context.
-const lookRows = 32
-
-// shortRow is the length of rows up to which calls of vector kernels take longer than their work.
-const shortRow = 20
-
-// mixRows is the weighted sum of two rows.
-func mixRows(y, a, b []float32, v, w float32) {
-	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
-		y[i] = v*a[i] + float32(w*b[i])
-	}
-}
-
-// across makes every row a weighted sum of rows, a strip of columns at a time.
-func (s *resizePass) across(c *ops.Call, y, x, tmp []float32) {
-	for from := 0; from < s.inner; from += len(tmp) {
-		n := min(len(tmp), s.inner-from)
-		for r := range s.out {
-			if r%lookRows == lookRows-1 && c.Ended() {
-				return
-			}
-			row := y[r*s.inner+from:][:n]
-			t0, t1 := s.first[r], s.first[r+1]
-			if t0 == t1 {
-				clear(row)
-				continue
-			}
-			if n <= shortRow && t1-t0 == 2 {
-				mixRows(row, x[int(s.at[t0])*s.inner+from:][:n], x[int(s.at[t0+1])*s.inner+from:][:n], s.weight[t0], s.weight[t0+1])
-				continue
-			}
-			vec.BinaryScalar(simd.Mul, row, x[int(s.at[t0])*s.inner+from:][:n], s.weight[t0])
-			for t := t0 + 1; t < t1; t++ {
-				vec.BinaryScalar(simd.Mul, tmp[:n], x[int(s.at[t])*s.inner+from:][:n], s.weight[t])
-				vec.Binary(simd.Add, row, row, tmp[:n])
-			}
-		}
-	}
+	o := i * s.per
+	n := min(s.per, s.outer-o)
+	s.Run(c.Done(), dst[o*s.Out*s.inner:][:n*s.Out*s.inner], src[o*s.In*s.inner:][:n*s.In*s.inner], n, s.inner, tmp)
 }
