@@ -302,6 +302,9 @@ func (g *geometry) prefersDirect() bool {
 	return g.directFits() && g.directShare() >= g.productShare()
 }
 
+// flatShare is the share of the peak that long sums over an image of one row reach, directly and as a product that packs nothing.
+const flatShare = 0.97
+
 // directShare is the share of the peak that the direct kernels are expected to reach.
 func (g *geometry) directShare() float64 {
 	flat := g.isPointwise() // the image counts as one row
@@ -316,7 +319,7 @@ func (g *geometry) directShare() float64 {
 	if !flat {
 		return share * ratio(g.icg*g.taps, 9)
 	}
-	share *= 0.97 * ratio(g.icg, 13)
+	share *= flatShare * ratio(g.icg, 13)
 	if g.sharesSets() {
 		share *= 0.85
 	}
@@ -334,7 +337,7 @@ func (g *geometry) productShare() float64 {
 	case g.isPointwise() && g.sharesSets():
 		return 0.94 * fill * ratio(g.ocg, 5) * ratio(g.icg, 2)
 	case g.isPointwise():
-		return 0.97 * fill * ratio(g.ocg, 2) * ratio(g.icg, 5)
+		return flatShare * fill * ratio(g.ocg, 2) * ratio(g.icg, 5)
 	}
 	if g.out[2] < 16 {
 		fill *= 0.75 // many short segments

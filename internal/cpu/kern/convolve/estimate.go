@@ -92,8 +92,8 @@ func EstimateIntConv(s IntConvSpec, zw []int32) (cost float64, ok bool) {
 // pointwiseShare is the share of the peak that a product with the image reaches, on the scale of
 // the direct kernels: with few input channels those lose as much.
 func (g *geometry) pointwiseShare() float64 {
-	if g.sharesSets() {
-		return g.productShare()
+	if g.sharesSets() { // panels are packed
+		return g.productShare() * blockedShare / flatShare
 	}
 	return blockedShare * g.panelFill() * ratio(g.ocg, 2)
 }
