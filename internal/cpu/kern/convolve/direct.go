@@ -42,7 +42,6 @@ type directConv struct {
 	perTask   int        // rows of a task (pieces, if flat)
 	rowTasks  int        // tasks of a pair of blocks
 	rowsFirst bool       // neighbouring tasks share rows rather than weights
-	local     int        // padded rows that a task copies for itself; 0 where the whole image is copied, or none
 }
 
 // newDirectConv works out rows, pieces and tasks.
@@ -95,10 +94,6 @@ func (d *directConv) cut() {
 	if most := d.cachedUnits(unit); most > 0 {
 		d.perTask, d.rowsFirst = min(d.perTask, most), true
 	}
-	if most := d.localRows(); most > 0 {
-		d.perTask = gemm.NewSplit(units, min(d.perTask, most)).Largest()
-		d.local = d.paddedRows(d.perTask)
-	}
 	d.perTask = gemm.NewSplit(units, d.perTask).Largest()
 	d.rowTasks = machine.CeilDiv(units, d.perTask)
 }
@@ -121,11 +116,8 @@ func (d *directConv) cachedUnits(unit int) int {
 
 // tasks is the number of tasks of one image.
 func (d *directConv) tasks() int {
-	switch {
-	case d.widens:
+	if d.widens {
 		return d.rowTasks
-	case d.local > 0:
-		return d.s.Groups * d.rowTasks
 	}
 	return d.allPairs() * d.rowTasks
 }
@@ -233,16 +225,13 @@ func (d *directConv) args(r *convRun, k *directTask, plane int) simd.DirectArgs 
 	return a
 }
 
-// compute runs the kernels of a task over the image of its group with its padding, or where tasks widen or copy it, its pixels or rows of that; tile, and res unless
+// compute runs the kernels of a task over the image of its group with its padding, or where tasks widen, its pixels of that; tile, and res unless
 // it is nil, begin at the first pixel of the task. With kernels so large that a row takes long
 // it looks for the end of the run before every call.
 func (d *directConv) compute(r *convRun, in []float32, a *simd.DirectArgs, k *directTask, tile, res []float32) {
 	skipped := 0 // pixels that are not in the image
-	switch {
-	case d.widens:
+	if d.widens {
 		skipped = k.pixel
-	case d.local > 0:
-		skipped = k.u0 * d.step[0] * d.pad.pCols
 	}
 	const long = 1 << 24 // multiplications, about a millisecond
 	isLong := d.rowLen*d.icg*d.taps > long/(2*d.b)
@@ -300,14 +289,10 @@ func (d *directConv) perWorker() int {
 		tile, in := d.halfFloats()
 		return machine.ScratchBytes(4*tile, 4*in)
 	}
-	tile := 8 * d.b * d.pixels()
 	if d.s.OutBlocked {
-		tile = 0
+		return 0
 	}
-	if d.local == 0 {
-		return machine.ScratchBytes(tile)
-	}
-	return machine.ScratchBytes(tile, 4*d.localLen())
+	return machine.ScratchBytes(8 * d.b * d.pixels())
 }
 
 func (d *directConv) workspace(threads int) int {
@@ -329,21 +314,13 @@ func (d *directConv) task(r *convRun, i, worker int) {
 	case d.s.Half != NoHalf:
 		d.halves(r, d.taskAt(i), worker)
 		return
-	case d.local > 0:
-		d.localTask(r, i, worker)
-		return
 	}
 	k := d.taskAt(i)
-	d.pair(r, d.groupOf(r, &k), d.pad.size(), &k, r.buffer(worker))
-}
-
-// pair computes a task over input planes of so many floats.
-func (d *directConv) pair(r *convRun, in []float32, plane int, k *directTask, buf machine.Scratch) {
-	a := d.args(r, k, plane)
+	a := d.args(r, &k, d.pad.size())
 	if d.s.OutBlocked {
-		d.inPlace(r, in, &a, k)
+		d.inPlace(r, &a, &k)
 	} else {
-		d.throughTile(r, in, &a, k, buf)
+		d.throughTile(r, &a, &k, worker)
 	}
 }
 
@@ -353,7 +330,7 @@ func (d *directConv) groupOf(r *convRun, k *directTask) []float32 {
 }
 
 // inPlace computes a task where its blocks lie in the result.
-func (d *directConv) inPlace(r *convRun, in []float32, a *simd.DirectArgs, k *directTask) {
+func (d *directConv) inPlace(r *convRun, a *simd.DirectArgs, k *directTask) {
 	plane := d.outN * d.b
 	block := k.group*d.outBlocks + 2*k.pair
 	to := r.image*d.outImage() + block*plane + k.pixel*d.b
@@ -366,14 +343,15 @@ func (d *directConv) inPlace(r *convRun, in []float32, a *simd.DirectArgs, k *di
 		a.Flags |= simd.DirectRes
 		res = r.args.Residual[to:]
 	}
-	d.compute(r, in, a, k, r.args.Y[to:], res)
+	d.compute(r, d.groupOf(r, k), a, k, r.args.Y[to:], res)
 	for j := range k.blocks {
 		d.finishBlock(r.args.Y[to+j*plane:][:k.pixels*d.b], block+j)
 	}
 }
 
 // throughTile computes a task in the cache and brings it into the plain layout.
-func (d *directConv) throughTile(r *convRun, in []float32, a *simd.DirectArgs, k *directTask, buf machine.Scratch) {
+func (d *directConv) throughTile(r *convRun, a *simd.DirectArgs, k *directTask, worker int) {
+	buf := r.buffer(worker)
 	a.OutBlock = 4 * k.pixels * d.b
 	if d.clamp {
 		a.Flags |= simd.DirectCut
@@ -392,7 +370,7 @@ func (d *directConv) throughTile(r *convRun, in []float32, a *simd.DirectArgs, k
 		each(r.bringResidual)
 		res = tile
 	}
-	d.compute(r, in, a, k, tile, res)
+	d.compute(r, d.groupOf(r, k), a, k, tile, res)
 	each(r.leave)
 }
 
@@ -407,14 +385,11 @@ type paddedCopy struct {
 }
 
 // plane copies one plane. What lies outside of the destination is dropped.
-func (p *paddedCopy) plane(dst []float32, src source) { p.part(dst, src, 0, p.pRows) }
-
-// part copies so many rows of the destination, from one on.
-func (p *paddedCopy) part(dst []float32, src source, first, rows int) {
+func (p *paddedCopy) plane(dst []float32, src source) {
 	line, left := p.pCols*p.width, p.left*p.width
 	n := max(0, min(p.cols, p.pCols-p.left)) * p.width
-	for y := first; y < first+rows; y++ {
-		row := dst[(y-first)*line:][:line]
+	for y := range p.pRows {
+		row := dst[y*line:][:line]
 		from := y*p.step[0] - p.top
 		if from < 0 || from >= p.rows {
 			clear(row)

@@ -14,7 +14,6 @@ type paddedInput struct {
 	perGroup int  // those of a group
 	width    int  // floats of an input pixel in a plane
 	widens   bool // tasks widen the halves that they read
-	copies   bool // tasks copy the rows that they read with their padding
 }
 
 func newPaddedInput(g *geometry) paddedInput {
@@ -46,7 +45,7 @@ func (p *paddedInput) extra() (bias, image int) {
 	if p.s.Epilogue.Bias != simd.NoBias {
 		bias = 4 * (p.s.OutC + 2*p.b)
 	}
-	if p.pad.needed() && !p.copies || p.s.Half != NoHalf && !p.widens {
+	if p.pad.needed() || p.s.Half != NoHalf && !p.widens {
 		image = 4 * p.inPlanes * p.pad.size()
 	}
 	return bias, image

@@ -47,26 +47,25 @@ func (w *Weighted) Scratch(outer, inner int) int {
 
 // Run computes outer × out × inner elements from outer × in × inner. It ends early when done is closed.
 func (w *Weighted) Run(done <-chan struct{}, dst, src []float32, outer, inner int, tmp []float32) {
-	in, out := w.In*inner, w.Out*inner
-	for most := w.side(outer, inner); most > 0 && outer > fewSide && !machine.Closed(done); {
-		n := min(most, outer)
-		x, y, rest := tmp[:in*n], tmp[in*n:][:out*n], tmp[(in+out)*most:]
-		transpose(x, src, n, in)
-		w.across(done, y, x, inner*n, rest)
-		transpose(dst, y, out, n)
-		dst, src, outer = dst[out*n:], src[in*n:], outer-n
-	}
-	for ; outer > 0 && !machine.Closed(done); outer-- {
-		if inner == 1 {
-			w.row(done, dst[:out], src[:in])
+	in, out, most := w.In*inner, w.Out*inner, w.side(outer, inner)
+	for n := 0; outer > 0 && !machine.Closed(done); outer -= n {
+		if n = min(most, outer); n > fewSide {
+			y := tmp[in*n:]
+			transpose(tmp, src, n, in)
+			w.across(done, y, tmp, inner*n, y[out*n:])
+			transpose(dst, y, out, n)
+		} else if n = 1; inner == 1 {
+			w.row(done, dst, src)
 		} else {
-			w.across(done, dst[:out], src[:in], inner, tmp)
+			w.across(done, dst, src, inner, tmp)
 		}
-		dst, src = dst[out:], src[in:]
+		dst, src = dst[out*n:], src[in*n:]
 	}
 }
 
 // transpose writes cols × rows elements from rows × cols.
+//
+//go:noinline
 func transpose(dst, src []float32, rows, cols int) {
 	t := simd.Active()
 	for r := 0; r < rows; r += t.Tw {
@@ -76,19 +75,21 @@ func transpose(dst, src []float32, rows, cols int) {
 
 // row sums within a row.
 func (w *Weighted) row(done <-chan struct{}, y, x []float32) {
-	for i := range y {
+	for i := range w.Out {
 		if i%weightedLook == weightedLook-1 && machine.Closed(done) {
 			return
 		}
-		sum, at := float32(0), w.At[w.First[i]:w.First[i+1]]
-		for t, v := range w.Weight[w.First[i]:][:len(at)] {
-			sum += v * x[at[t]]
+		sum := float32(0)
+		for t := w.First[i]; t < w.First[i+1]; t++ {
+			sum += w.Weight[t] * x[w.At[t]]
 		}
 		y[i] = sum
 	}
 }
 
 // across makes every row a weighted sum of rows, a strip of columns at a time.
+//
+//go:noinline
 func (w *Weighted) across(done <-chan struct{}, y, x []float32, inner int, tmp []float32) {
 	seen := 0
 	for from := 0; from < inner; from += weightedStrip {
@@ -99,33 +100,19 @@ func (w *Weighted) across(done <-chan struct{}, y, x []float32, inner int, tmp [
 					return
 				}
 			}
-			at := w.At[w.First[r]:w.First[r+1]]
-			w.sum(y[r*inner+from:][:n], x[from:], inner, at, w.Weight[w.First[r]:], tmp)
+			row := y[r*inner+from:][:n]
+			first, last := w.First[r], w.First[r+1]
+			if first == last {
+				clear(row)
+			}
+			part := row
+			for t := first; t < last; t++ {
+				BinaryScalar(simd.Mul, part, x[int(w.At[t])*inner+from:][:n], w.Weight[t])
+				if t > first {
+					Binary(simd.Add, row, row, part)
+				}
+				part = tmp[:n]
+			}
 		}
-	}
-}
-
-// sum is the weighted sum of rows that lie step elements apart.
-func (w *Weighted) sum(row, x []float32, step int, at []int32, weight, tmp []float32) {
-	n := len(row)
-	switch {
-	case len(at) == 0:
-		clear(row)
-	case len(at) == 2 && n <= narrowRow:
-		mixRows(row, x[int(at[0])*step:], x[int(at[1])*step:], weight[0], weight[1])
-	default:
-		BinaryScalar(simd.Mul, row, x[int(at[0])*step:][:n], weight[0])
-		for t := 1; t < len(at); t++ {
-			BinaryScalar(simd.Mul, tmp[:n], x[int(at[t])*step:][:n], weight[t])
-			Binary(simd.Add, row, row, tmp[:n])
-		}
-	}
-}
-
-// mixRows is the weighted sum of two rows.
-func mixRows(y, a, b []float32, v, w float32) {
-	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
-		y[i] = v*a[i] + float32(w*b[i])
 	}
 }
