@@ -210,6 +210,9 @@ func (a *app) planned(ctx context.Context, model string, m *berth.Model, opts []
 	shown := false
 	row, unplanned := a.planOf(ctx, m, opts, func(g *ssa.Graph) { res, shown = a.describe(model, m, g), true })
 	res.Warnings = m.Warnings()
+	if ctx.Err() != nil { // the plan was cut short, not refused
+		return res, unplanned, cmp.Or(unplanned, ctx.Err())
+	}
 	if !shown {
 		g, warnings, err := a.unfolded(ctx, m, unplanned)
 		if err != nil {
