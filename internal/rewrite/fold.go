@@ -11,7 +11,7 @@ import (
 )
 
 // Fold computes nodes whose operands are all constant, with the reference
-// kernels, bodies included. Its cost is bounded in three ways (see [Growth]):
+// kernels, bodies included; long products with the program's, where it is compiled. Its cost is bounded in three ways (see [Growth]):
 // arithmetic operations, bytes added by one node, bytes added in total, where
 // operands that become superfluous are subtracted. So ConstantOfShape([4096,4096])
 // does not turn a small file into a large one, and Transpose(weights) still folds.
@@ -139,7 +139,7 @@ func (c *Context) eval(n *ssa.Node, made map[*ssa.Value]*ndarray.Array) (results
 	call.Body = func(i int, args []ndarray.Value) ([]ndarray.Value, error) {
 		return ops.Interpret(c.ctx, n.Bodies[i], args, nil)
 	}
-	if err := ops.Eval(call); err != nil {
+	if err := c.compute(call); err != nil {
 		c.failIfFull(err)
 		return nil, false
 	}
@@ -151,6 +151,28 @@ func (c *Context) eval(n *ssa.Node, made map[*ssa.Value]*ndarray.Array) (results
 		results = append(results, a)
 	}
 	return results, true
+}
+
+// longProduct is from how many operations on the reference kernel of a product takes longer than preparing a fast one.
+const longProduct = 1 << 20
+
+// compute runs the kernel that the program would have for a long product of float32, where there are any, and else the reference kernel.
+func (c *Context) compute(call *ops.Call) error {
+	n := call.Node
+	cost := ops.CostOf(n)
+	if c.opts.Compute == nil || len(n.Out) != 1 || n.Out[0].Type.DType != ndarray.Float32 || cost.FLOPs < longProduct || cost.FLOPs < 4*cost.Bytes {
+		return ops.Eval(call)
+	}
+	shape, ok := n.Out[0].Type.Static()
+	if !ok {
+		return ops.Eval(call)
+	}
+	y, err := c.array(ndarray.Float32, shape...)
+	if err != nil {
+		return err
+	}
+	call.Out[0] = y
+	return c.opts.Compute(call)
 }
 
 // failIfFull ends rewriting where memory does not suffice: what is folded must not depend on

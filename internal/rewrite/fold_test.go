@@ -3,6 +3,7 @@ package rewrite
 import (
 	"testing"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/stretchr/testify/assert"
@@ -135,4 +136,35 @@ func TestTables(t *testing.T) {
 		{name: "a table that would grow too much: stays", opts: opts, before: `in %s: float32[N,9] %i = ArgMax(%s) [axis=1, keepdims=0] const %e: float32[9,1] = [1, 2, 3, 4, 5, 6, 7, 8, 9] const %w: float32[1,4] = [1, 2, 3, 5] %r = Gather(%e, %i) %y = MatMul(%r, %w) out %y`},
 		{name: "without a kernel: stays", before: head + `%r = Gather(%e, %i) %y = MatMul(%r, %w) out %y`},
 	})
+}
+
+// TestLongProducts has nodes that the program's kernel computes ahead, and others.
+func TestLongProducts(t *testing.T) {
+	for _, c := range []struct {
+		name, graph string
+		fast        bool
+	}{
+		{"a long product", `in %x: float32[128,64] in %w: float32[64,128] %y = MatMul(%x, %w) out %y`, true},
+		{"a short one", `in %x: float32[8,64] in %w: float32[64,8] %y = MatMul(%x, %w) out %y`, false},
+		{"of another type", `in %x: float64[128,64] in %w: float64[64,128] %y = MatMul(%x, %w) out %y`, false},
+		{"no product", `in %x: float32[1024,1024] in %w: float32[1024,1024] %y = Add(%x, %w) out %y`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := ssa.ParseGraph(`graph "g" { ` + c.graph + ` }`)
+			require.NoError(t, err)
+			require.NoError(t, ops.InferGraph(g))
+			fast, made := false, map[*ssa.Value]*ndarray.Array{}
+			for _, p := range g.Params {
+				shape, _ := p.Type.Static()
+				made[p] = ndarray.Must(p.Type.DType, shape...)
+				made[p].SetFloat(1, 2)
+			}
+			want, ok := (&Context{ctx: t.Context()}).eval(g.Nodes[0], made)
+			require.True(t, ok)
+			got, ok := (&Context{ctx: t.Context(), opts: Options{Compute: func(call *ops.Call) error { fast = true; return ops.Eval(call) }}}).eval(g.Nodes[0], made)
+			require.True(t, ok)
+			assert.Equal(t, want, got)
+			assert.Equal(t, c.fast, fast)
+		})
+	}
 }
