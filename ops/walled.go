@@ -52,7 +52,6 @@ var walled = map[string][]Key{
 		{"com.microsoft", "ConvTransposeWithDynamicPads"},
 		{"com.microsoft", "CropAndResize"},
 		{"com.microsoft", "DecoderMaskedMultiHeadAttention"},
-		{"com.microsoft", "DynamicQuantizeLSTM"},
 		{"com.microsoft", "DynamicTimeWarping"},
 		{"com.microsoft", "EngramGate"},
 		{"com.microsoft", "GatedAdd"},

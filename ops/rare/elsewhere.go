@@ -16,7 +16,6 @@ var (
 	FeatureVectorizer               = ml.FeatureVectorizer()
 	CastMap                         = ml.CastMap()
 	DictVectorizer                  = ml.DictVectorizer()
-	DynamicQuantizeLSTM             = contrib.DynamicQuantizeLSTM()
 	DecoderMaskedMultiHeadAttention = contrib.DecoderMaskedMultiHeadAttention()
 	QEmbedLayerNormalization        = contrib.QEmbedLayerNormalization()
 	SparseAttention                 = contrib.SparseAttention()

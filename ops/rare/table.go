@@ -17,7 +17,6 @@ var own = []*ops.Op{
 	&FeatureVectorizer,
 	&CastMap,
 	&DictVectorizer,
-	&DynamicQuantizeLSTM,
 	&Inverse,
 	&GatedAdd,
 	&ScaledSiLU,

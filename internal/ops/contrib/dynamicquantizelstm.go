@@ -16,16 +16,14 @@ import (
 //
 // W is [directions, input, 4*hidden], R is [directions, hidden, 4*hidden];
 // their scales and zero points are per direction or per column.
-func DynamicQuantizeLSTM() ops.Op {
-	return ops.Op{
-		Domain: Microsoft, Name: "DynamicQuantizeLSTM", Since: 1, Doc: "LSTM over int8 weights, activations quantized on the fly",
-		MinIn: 3, MaxIn: 12, MinOut: 0, MaxOut: 3,
-		Attrs: []*ops.AttrSpec{ops.FloatsAttr("activation_alpha"), ops.FloatsAttr("activation_beta"), ops.StringsAttr("activations"), ops.FloatAttr("clip"),
-			ops.StrAttr("direction", "forward", "reverse", "bidirectional"), ops.IntAttr("hidden_size"), ops.IntAttr("input_forget", 0)},
-		Infer: kit.Rule(nn.InferRecurrent(2)),
-		Eval:  kit.Kernel(evalDynamicQuantizeLSTM),
-		Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: nn.RecurrentCost},
-	}
+var DynamicQuantizeLSTM = ops.Op{
+	Domain: Microsoft, Name: "DynamicQuantizeLSTM", Since: 1, Doc: "LSTM over int8 weights, activations quantized on the fly",
+	MinIn: 3, MaxIn: 12, MinOut: 0, MaxOut: 3,
+	Attrs: []*ops.AttrSpec{ops.FloatsAttr("activation_alpha"), ops.FloatsAttr("activation_beta"), ops.StringsAttr("activations"), ops.FloatAttr("clip"),
+		ops.StrAttr("direction", "forward", "reverse", "bidirectional"), ops.IntAttr("hidden_size"), ops.IntAttr("input_forget", 0)},
+	Infer: kit.Rule(nn.InferRecurrent(2)),
+	Eval:  kit.Kernel(evalDynamicQuantizeLSTM),
+	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: nn.RecurrentCost},
 }
 
 func evalDynamicQuantizeLSTM(c *ops.Call) {

@@ -4,6 +4,7 @@ import "github.com/berth-onnx/berth/ops"
 
 // Ops are the operators of this package, one line each.
 var Ops = []*ops.Op{
+	&DynamicQuantizeLSTM,
 	&MSGelu,
 	&BiasGelu,
 	&FastGelu,
