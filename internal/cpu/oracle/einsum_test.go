@@ -66,19 +66,7 @@ func TestEinsum(t *testing.T) {
 func TestEinsumAny(t *testing.T) {
 	r := rand.New(rand.NewSource(6))
 	for range 200 {
-		terms, seen := make([]string, 1+r.Intn(6)), ""
-		for i := range terms {
-			for range r.Intn(5) {
-				terms[i] += string("abcij"[r.Intn(5)])
-			}
-			seen += terms[i]
-		}
-		out := ""
-		for _, l := range r.Perm(5) {
-			if l := "abcij"[l : l+1]; strings.Contains(seen, l) && r.Intn(2) == 0 {
-				out += l
-			}
-		}
+		terms, out := drawEquation(r, 1+r.Intn(6), 0, 4)
 		runCases(t, []opCase{wholeEinsum(strings.Join(terms, ",") + "->" + out)})
 	}
 	many := wholeEinsum(strings.Repeat("ab,bc,ca,", 12) + "abc->cba")
@@ -86,6 +74,23 @@ func TestEinsumAny(t *testing.T) {
 		many.in[i] = x.from(func(r *rand.Rand) float64 { return float64(2*r.Intn(2) - 1) })
 	}
 	runCases(t, []opCase{many})
+}
+
+// drawEquation draws operands of least to most labels of abcij, and a result of some of those.
+func drawEquation(r *rand.Rand, operands, least, most int) (terms []string, out string) {
+	terms = make([]string, operands)
+	for i := range terms {
+		for range least + r.Intn(most-least+1) {
+			terms[i] += string("abcij"[r.Intn(5)])
+		}
+	}
+	seen := strings.Join(terms, "")
+	for _, l := range r.Perm(5) {
+		if l := "abcij"[l : l+1]; strings.Contains(seen, l) && r.Intn(2) == 0 {
+			out += l
+		}
+	}
+	return terms, out
 }
 
 // TestEinsumRandom draws equations of two operands.
