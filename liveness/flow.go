@@ -105,7 +105,7 @@ func (f *Flow) solve(ctx context.Context) []Set {
 	live := make([]Set, f.Vars)
 	var e emitter
 	var runs slab.Of[Range]
-	for v, at := range f.occurrences() {
+	for v, at := range f.occurrences(ctx) {
 		if v%1024 == 0 && ctx.Err() != nil {
 			break
 		}
@@ -122,11 +122,14 @@ type occurrence struct {
 	use, def bool
 }
 
-// occurrences lists them by variable, in order of the steps.
-func (f *Flow) occurrences() [][]occurrence {
+// occurrences lists them by variable, in order of the steps, until the context ends.
+func (f *Flow) occurrences(ctx context.Context) [][]occurrence {
 	count := make([]int, f.Vars)
 	for _, lists := range [][][]int{f.Uses, f.Defs} {
-		for _, vars := range lists {
+		for s, vars := range lists {
+			if s%1024 == 1023 && ctx.Err() != nil {
+				return nil
+			}
 			for _, v := range vars {
 				count[v]++
 			}
@@ -148,6 +151,9 @@ func (f *Flow) occurrences() [][]occurrence {
 		return &out[v][len(out[v])-1]
 	}
 	for s := range f.Uses {
+		if s%1024 == 1023 && ctx.Err() != nil {
+			return nil
+		}
 		for _, v := range f.Uses[s] {
 			at(v, s).use = true
 		}

@@ -27,10 +27,15 @@ func (t *Timeline) solve(ctx context.Context, main *Arm) error {
 	f := &Flow{Main: main, Vars: len(t.Vars), Uses: make([][]int, len(t.Steps)), Defs: make([][]int, len(t.Steps))}
 	var ids slab.Of[int]
 	for i, s := range t.Steps {
+		if i%1024 == 1023 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		f.Uses[i] = present(&ids, s.In)
 		f.Defs[i] = present(&ids, s.Out)
 	}
-	t.Own = f.solve(ctx)
+	if t.Own = f.solve(ctx); ctx.Err() != nil {
+		return ctx.Err()
+	}
 	for i, s := range t.Steps {
 		if s.Scratch != None {
 			t.Own[s.Scratch] = t.Own[s.Scratch].Union(Set{{i, i + 1}})

@@ -90,6 +90,9 @@ func (p *prep) group(program *tile.Program) (ops.Kernel, error) {
 		return nil, nil // the reference kernel reports what is wrong
 	}
 	g.last = program.LastReads()
+	if p.ctx.Err() != nil { // programs of many instructions take long in each step
+		return nil, p.ctx.Err()
+	}
 	g.homes = program.Allocate(func(o, k int) bool { return fused.MayCover(p.node, o, k) })
 	g.cut()
 	for i := range g.variants {

@@ -25,6 +25,9 @@ type placement struct {
 func (x *exporter) place() {
 	main := x.mod.Graph
 	main.Walk(func(g *ssa.Graph) {
+		if x.opts.Context.Err() != nil {
+			return
+		}
 		for _, v := range constantsOf(g) {
 			switch p := x.consts[v.Const]; {
 			case p == nil && (x.asNode(v.Const) || x.literals[v.Const]):
@@ -115,9 +118,12 @@ func (x *exporter) constant(name string, c *ssa.Constant, out *onnxwire.Graph, s
 
 // literals are the tensors of floats that stay Constant nodes, as the file had them: whoever trains the model that is written learns what is beside the
 // weights. Where no initializer is a tensor of floats, nodes hold the weights, which may move to a data file.
-func literals(g *ssa.Graph) map[*ssa.Constant]bool {
+func literals(ctx context.Context, g *ssa.Graph) map[*ssa.Constant]bool {
 	found, hasWeights := map[*ssa.Constant]bool{}, false
 	g.Walk(func(g *ssa.Graph) {
+		if ctx.Err() != nil {
+			return
+		}
 		for _, v := range constantsOf(g) {
 			if c := v.Const; c.DType().IsFloat() && len(c.Shape()) > 0 {
 				if found[c] = c.Literal(); !found[c] {
@@ -210,10 +216,13 @@ func constantOfShapeSince(dt ndarray.DType) int {
 
 // inferredFrom returns the constants that shapes are inferred from: short lists of integers, and of floats where they are
 // scales or a range. Other tools infer shapes without reading data files, so these stay in the model.
-func inferredFrom(g *ssa.Graph) map[*ssa.Constant]bool {
+func inferredFrom(ctx context.Context, g *ssa.Graph) map[*ssa.Constant]bool {
 	found := map[*ssa.Constant]bool{}
 	g.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
+			if ctx.Err() != nil {
+				return
+			}
 			floats := n.Op == "Resize" || n.Op == "Upsample" || n.Op == "Range"
 			for _, v := range n.In {
 				if v != nil && v.Const != nil && v.Type.Rank() <= 1 && v.Const.Len() <= ssa.MaxContent && (floats || !v.Const.DType().IsFloat()) {

@@ -1,6 +1,7 @@
 package onnxexport
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/ops"
@@ -15,9 +16,12 @@ import (
 
 // disputed lists the results of disputed nodes and all that is computed from them. Where a
 // node with bodies reads or contains such a value, everything in its bodies counts.
-func disputed(g *ssa.Graph) map[*ssa.Value]bool {
+func disputed(ctx context.Context, g *ssa.Graph) map[*ssa.Value]bool {
 	open := map[*ssa.Value]bool{}
 	for _, n := range g.Nodes {
+		if ctx.Err() != nil {
+			return open
+		}
 		if !slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return open[v] }) && !isDisputed(n) {
 			continue
 		}

@@ -102,9 +102,10 @@ func (x *exporter) run() error {
 		return err
 	}
 	for _, prepare := range []func(){
-		func() { x.inferred, x.literals = inferredFrom(x.mod.Graph), literals(x.mod.Graph) },
+		func() { x.inferred = inferredFrom(x.opts.Context, x.mod.Graph) },
+		func() { x.literals = literals(x.opts.Context, x.mod.Graph) },
 		x.place,
-		func() { x.open = disputed(x.mod.Graph) },
+		func() { x.open = disputed(x.opts.Context, x.mod.Graph) },
 	} {
 		if err := x.opts.Context.Err(); err != nil {
 			return err

@@ -194,6 +194,9 @@ func (c *checker) branches(n *onnxwire.Node, s *scope) {
 		}
 	}
 	for i, name := range n.Outputs {
+		if c.ctx.Err() != nil {
+			return
+		}
 		first := binding{fmt.Sprintf("result %d", i), s.typeOf(name)}
 		for _, a := range n.Attributes {
 			if a.G == nil || i >= len(a.G.Outputs) {
