@@ -151,7 +151,7 @@ func (g *builder) refuse(n *ssa.Node, reason, remedy string) {
 }
 
 func (g *builder) infer(n *ssa.Node) {
-	if err := ops.Infer(n); err != nil && g.err == nil {
+	if err := ops.InferContext(g.ctx, n); err != nil && g.err == nil {
 		g.err = err
 	}
 }

@@ -1,7 +1,6 @@
 package onnximport
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,10 +69,8 @@ func (imp *importer) lowerDomain(domain string) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range g.Nodes {
-		if err := cmp.Or(imp.ctx.Err(), ops.Infer(n)); err != nil {
-			return err
-		}
+	if err := ops.InferGraphContext(imp.ctx, g); err != nil {
+		return err
 	}
 	imp.module.Graph = g
 	return nil

@@ -161,7 +161,10 @@ func (s *scope) modernize(n *ssa.Node) error {
 	if ops.Of(n) == nil {
 		return s.tolerate(n, fmt.Errorf("there is no operator %s to replace it", n.Op), true)
 	}
-	if err := ops.Infer(n); err != nil {
+	if err := ops.InferContext(s.imp.ctx, n); err != nil {
+		if ended := s.imp.ctx.Err(); ended != nil {
+			return ended
+		}
 		return s.tolerate(n, err, false)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -56,20 +55,10 @@ func Bind(ctx context.Context, g *ssa.Graph, b Binding) (_ *ssa.Graph, err error
 			return nil, &BindingError{p.Name, fmt.Sprintf("%s has more bytes than can be counted", p.Type)}
 		}
 	}
-	if err := inferUntil(ctx, c); err != nil {
+	if err := InferGraphContext(ctx, c); err != nil {
 		return nil, err
 	}
 	return c, nil
-}
-
-// inferUntil is [InferGraph] until the context ends, whose error it then returns.
-func inferUntil(ctx context.Context, g *ssa.Graph) error {
-	for _, n := range g.Nodes {
-		if err := cmp.Or(ctx.Err(), Infer(n)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // BindingError reports an input that can not have the shape that a [Binding] gives it.

@@ -93,7 +93,7 @@ func CheckBranches(ctx context.Context, g *ssa.Graph) (err error) {
 	defer rescue.Into(&err)
 	c, _, err := g.CloneContext(ctx)
 	if err == nil {
-		err = inferUntil(ctx, c)
+		err = InferGraphContext(ctx, c)
 	}
 	if err != nil {
 		return err

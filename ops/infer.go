@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -10,7 +12,10 @@ import (
 
 // Infer applies a node's type and shape rule and stores what it says on the
 // results. Results of opaque nodes keep the type they have.
-func Infer(n *ssa.Node) (err error) {
+func Infer(n *ssa.Node) error { return InferContext(context.Background(), n) }
+
+// InferContext is Infer within a context, which ends it between the nodes of bodies; its error is returned then.
+func InferContext(ctx context.Context, n *ssa.Node) (err error) {
 	defer rescue.Into(&err)
 	o := Of(n)
 	if o == nil {
@@ -26,8 +31,11 @@ func Infer(n *ssa.Node) (err error) {
 	if err != nil {
 		return AtNode("shape inference", n, &StructureError{err})
 	}
-	facts, err := o.Infer(n)
+	facts, err := o.rule(ctx, n)
 	if err != nil {
+		if ended := ctx.Err(); ended != nil {
+			return ended
+		}
 		return AtNode("shape inference", n, err)
 	}
 	general := o.Domain != Private && slices.ContainsFunc(n.In, isBlocked) // once: a loop may have many operands and results
@@ -51,6 +59,14 @@ func Infer(n *ssa.Node) (err error) {
 	return nil
 }
 
+// rule asks the operator's rule.
+func (o *Op) rule(ctx context.Context, n *ssa.Node) ([]Inferred, error) {
+	if o.InferBodies != nil {
+		return o.InferBodies(ctx, n)
+	}
+	return o.Infer(n)
+}
+
 // StructureError is a failure that no other shape of the operands avoids: operands,
 // results, attributes or bodies are missing, too many or not valid.
 type StructureError struct{ error }
@@ -59,10 +75,13 @@ type StructureError struct{ error }
 func (e *StructureError) Unwrap() error { return e.error }
 
 // InferGraph infers every node of a graph in order; parameters must be typed.
-func InferGraph(g *ssa.Graph) (err error) {
+func InferGraph(g *ssa.Graph) error { return InferGraphContext(context.Background(), g) }
+
+// InferGraphContext is InferGraph until the context ends, whose error it then returns.
+func InferGraphContext(ctx context.Context, g *ssa.Graph) (err error) {
 	defer rescue.Into(&err)
 	for _, n := range g.Nodes {
-		if err := Infer(n); err != nil {
+		if err := cmp.Or(ctx.Err(), InferContext(ctx, n)); err != nil {
 			return err
 		}
 	}

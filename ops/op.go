@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -26,6 +27,9 @@ type Op struct {
 
 	// Infer is the type and shape rule: what is known of each result.
 	Infer func(n *ssa.Node) ([]Inferred, error)
+	// InferBodies takes the place of Infer in operators that infer their bodies, which takes long where these are large: the
+	// context ends it.
+	InferBodies func(ctx context.Context, n *ssa.Node) ([]Inferred, error)
 	// Eval is the reference kernel.
 	Eval func(c *Call) error
 	// Prepare reads what attributes say once for many runs, for operators whose

@@ -20,7 +20,7 @@ func TestTable(t *testing.T) {
 			assert.NotEmpty(t, o.Name)
 			assert.NotEmpty(t, o.Doc, "Doc")
 			assert.Positive(t, o.Since, "Since")
-			assert.NotNil(t, o.Infer, "Infer")
+			assert.True(t, (o.Infer == nil) != (o.InferBodies == nil), "one of Infer and InferBodies")
 			assert.NotNil(t, o.Eval, "Eval")
 			assert.False(t, o.Prepare != nil && (o.Facts.InPlace != nil || o.Facts.IsElementwise()), "what is prepared once does not ask where results lie")
 			assert.Same(t, o, ops.Lookup(o.Domain, o.Name))

@@ -202,7 +202,7 @@ func (k *dynamicKernel) specialize(c *ops.Call, p *prepared) error {
 	g := ssa.NewGraph("specialized")
 	n := g.NewNode(k.node.Op, k.operands(g, c.In), len(k.node.Out), slices.Clone(k.node.Attrs)...)
 	n.Domain, n.Overload, n.Name = k.node.Domain, k.node.Overload, k.node.Name
-	if err := ops.Infer(n); err != nil || !n.IsStatic() {
+	if err := ops.InferContext(c.Ctx, n); err != nil || !n.IsStatic() {
 		return nil
 	}
 	for i, o := range n.Out {

@@ -159,7 +159,7 @@ func (c *Context) copyNode(n *ssa.Node, in []*ssa.Value, change ...func(m *ssa.N
 	for _, f := range change {
 		f(m)
 	}
-	c.fail(ops.Infer(m))
+	c.fail(ops.InferContext(c.ctx, m))
 	return m
 }
 

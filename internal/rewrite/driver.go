@@ -103,7 +103,7 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 // keepUnfit adds the bodies with nodes whose operands are incompatible to those kept and reports whether there are new ones.
 // A body that a pass has made is none of bodies. What it says is of no use once the context has ended.
 func keepUnfit(ctx context.Context, g *ssa.Graph, bodies []*ssa.Graph, kept map[int]bool) (more bool) {
-	unfit := func(n *ssa.Node) bool { return ctx.Err() != nil || reinferNode(n) != nil }
+	unfit := func(n *ssa.Node) bool { return ctx.Err() != nil || reinferNode(ctx, n) != nil }
 	place := make(map[*ssa.Graph]int, len(bodies))
 	for i, b := range bodies {
 		place[b] = i

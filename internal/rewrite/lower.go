@@ -99,7 +99,7 @@ func lowerSequenceMap(c *Context, n *ssa.Node) bool {
 	for k, v := range loop.Out {
 		v.Name = c.fresh(body.Results[1+k].Name)
 	}
-	c.fail(ops.Infer(loop))
+	c.fail(ops.InferContext(c.ctx, loop))
 	c.substitute(n, loop.Out)
 	return true
 }

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/berth-onnx/berth/ops"
@@ -12,22 +13,25 @@ import (
 // that depend on data), and a value never changes its meaning, so a known fact stays true.
 func reinfer(ctx context.Context, g *ssa.Graph) error {
 	for _, n := range g.Nodes {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := reinferNode(n); err != nil {
+		if err := cmp.Or(ctx.Err(), reinferNode(ctx, n)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func reinferNode(n *ssa.Node) error {
-	old := rememberFacts(nil, n)
-	if err := ops.Infer(n); err != nil {
+// factsPerLook is how many facts are merged between two looks at a context.
+const factsPerLook = 4096
+
+func reinferNode(ctx context.Context, n *ssa.Node) error {
+	old := rememberFacts(ctx, nil, n)
+	if err := ops.InferContext(ctx, n); err != nil {
 		return err
 	}
-	for _, f := range old {
+	for i, f := range old {
+		if i%factsPerLook == factsPerLook-1 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		f.restore()
 	}
 	return nil
@@ -42,8 +46,8 @@ type oldFact struct {
 
 // rememberFacts lists the facts of a node's results and, inside its bodies, of
 // every value a node defines. Parameters of bodies are not among them: a pass may have
-// given the node another operand for them.
-func rememberFacts(out []oldFact, n *ssa.Node) []oldFact {
+// given the node another operand for them. Once the context has ended the list is of no use.
+func rememberFacts(ctx context.Context, out []oldFact, n *ssa.Node) []oldFact {
 	for _, v := range n.Out {
 		if v != nil {
 			out = append(out, oldFact{v, v.Type, v.Content})
@@ -51,7 +55,10 @@ func rememberFacts(out []oldFact, n *ssa.Node) []oldFact {
 	}
 	for _, b := range n.Bodies {
 		for _, m := range b.Nodes {
-			out = rememberFacts(out, m)
+			if ctx.Err() != nil {
+				return out
+			}
+			out = rememberFacts(ctx, out, m)
 		}
 	}
 	return out

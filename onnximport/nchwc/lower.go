@@ -20,7 +20,7 @@ func (b *unblocker) graph(g *ssa.Graph) error {
 			return err
 		}
 		if len(n.Bodies) > 0 {
-			if err := ops.Infer(n); err != nil { // gives the bodies' parameters their types
+			if err := ops.InferContext(b.ctx, n); err != nil { // gives the bodies' parameters their types
 				return err
 			}
 			for _, body := range n.Bodies {
@@ -34,7 +34,7 @@ func (b *unblocker) graph(g *ssa.Graph) error {
 				return fmt.Errorf("node %s: %w", n, err)
 			}
 		}
-		if err := ops.Infer(n); err != nil {
+		if err := ops.InferContext(b.ctx, n); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package rare
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -22,12 +23,12 @@ var FlexAttention = ops.Op{
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []*ops.AttrSpec{ops.GraphAttr("prob_mod"), ops.FloatAttr("scale"), ops.GraphAttr("score_mod"),
 		ops.IntAttr("softmax_precision")},
-	Infer: kit.Rule(inferFlexAttention),
-	Eval:  kit.FloatKernel(evalFlexAttention[float32], evalFlexAttention[float64]),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.AttentionCost},
+	InferBodies: kit.BodyRule(inferFlexAttention),
+	Eval:        kit.FloatKernel(evalFlexAttention[float32], evalFlexAttention[float64]),
+	Facts:       ops.Facts{Traits: ops.GeneralTraits, Cost: kit.AttentionCost},
 }
 
-func inferFlexAttention(n *ssa.Node) []ops.Inferred {
+func inferFlexAttention(ctx context.Context, n *ssa.Node) []ops.Inferred {
 	q, k, v := ops.InType(n, 0), ops.InType(n, 1), ops.InType(n, 2)
 	for _, t := range []ssa.Type{q, k, v} {
 		if t.Ranked && t.Rank() != 4 {
@@ -42,7 +43,7 @@ func inferFlexAttention(n *ssa.Node) []ops.Inferred {
 		}
 		kit.Check(kit.BindCaptures(n, body))
 		body.Params[0].Type = scores
-		kit.Check(ops.InferGraph(body))
+		kit.Check(ops.InferGraphContext(ctx, body))
 	}
 	return ops.One(ssa.TensorOf(q.DType, kit.DimOf(q, 0), kit.DimOf(q, 1), kit.DimOf(q, 2), kit.DimOf(v, 3)))
 }

@@ -206,11 +206,11 @@ func evalGradient(c *ops.Call) {
 	m.Domain = n.Domain
 	g.Results = append(g.Results, m.Out...)
 	kit.Check(expandGradient(&ops.Upgrader{Graph: g, Ctx: c.Ctx}, m))
-	kit.Check(ops.InferGraph(g))
 	ctx := c.Ctx
 	if ctx == nil {
 		ctx = context.Background()
 	}
+	kit.Check(ops.InferGraphContext(ctx, g))
 	out := kit.Try(ops.Interpret(ctx, g, c.In, nil))
 	for i, v := range out {
 		kit.GiveOut(c, i, v)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -15,7 +16,7 @@ var If = ops.Op{
 	Name: "If", Since: 25, Form: kit.Since(13), Doc: "out = cond ? then_branch() : else_branch()",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
 	Attrs: []*ops.AttrSpec{ops.GraphAttr("then_branch").Mandatory(), ops.GraphAttr("else_branch").Mandatory()},
-	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Branches)}, Infer: kit.Rule(inferIf), Eval: kit.Kernel(evalIf),
+	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Branches)}, InferBodies: kit.BodyRule(inferIf), Eval: kit.Kernel(evalIf),
 
 	Downgrades: []ops.Downgrade{{Below: 13, Form: func(n *ssa.Node) int {
 		if form := tensorsOnly[0].Form(n); form > 11 || branchesAgree(n) {
@@ -63,19 +64,21 @@ var tensorsOnly = []ops.Downgrade{{Below: 13, Form: func(n *ssa.Node) int {
 // operands do not fit is no error: with shapes bound, branches for other shapes
 // are left over in a model. Its results get the unknown type, and it fails if it
 // is ever run. A node that lacks a part fits no shape and is an error everywhere.
-func inferBranch(body *ssa.Graph, surelyRuns bool) {
+func inferBranch(ctx context.Context, body *ssa.Graph, surelyRuns bool) {
 	if surelyRuns {
-		kit.Check(ops.InferGraph(body))
+		kit.Check(ops.InferGraphContext(ctx, body))
 		return
 	}
 	for _, n := range body.Nodes {
-		err := ops.Infer(n)
+		kit.Check(ctx.Err())
+		err := ops.InferContext(ctx, n)
 		if err == nil {
 			continue
 		}
 		if broken := (*ops.StructureError)(nil); errors.As(err, &broken) {
 			kit.Check(err)
 		}
+		kit.Check(ctx.Err())
 		for _, v := range n.Out {
 			if v != nil {
 				v.Type, v.Content = ssa.Type{}, nil
@@ -84,12 +87,12 @@ func inferBranch(body *ssa.Graph, surelyRuns bool) {
 	}
 }
 
-func inferIf(n *ssa.Node) []ops.Inferred {
+func inferIf(ctx context.Context, n *ssa.Node) []ops.Inferred {
 	var branch [2][]*ssa.Value
 	for k, name := range []string{"then_branch", "else_branch"} {
 		body := n.Body(name)
 		kit.Check(kit.BindCaptures(n, body))
-		inferBranch(body, ops.ConstBool(n.In[0]) == 1-k)
+		inferBranch(ctx, body, ops.ConstBool(n.In[0]) == 1-k)
 		branch[k] = body.Results
 	}
 	out := make([]ops.Inferred, len(n.Out))

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -23,12 +24,12 @@ var Loop = ops.Op{
 	Name: "Loop", Since: 25, Form: kit.Since(13), Doc: "repeat body while i < M and cond",
 	MinIn: 2, MaxIn: -1, OptionalIn: 2, MinOut: 0, MaxOut: -1,
 	Attrs: []*ops.AttrSpec{ops.GraphAttr("body").Mandatory()},
-	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Iterates)}, Infer: kit.Rule(inferLoop), Eval: kit.Kernel(evalLoop),
+	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Iterates)}, InferBodies: kit.BodyRule(inferLoop), Eval: kit.Kernel(evalLoop),
 
 	Downgrades: tensorsOnly,
 }
 
-func inferLoop(n *ssa.Node) []ops.Inferred {
+func inferLoop(ctx context.Context, n *ssa.Node) []ops.Inferred {
 	s := kit.Try(ops.LoopOf(n))
 	p := s.Body.Params
 	p[0].Type = ssa.StaticTensor(ndarray.Int64)
@@ -37,7 +38,7 @@ func inferLoop(n *ssa.Node) []ops.Inferred {
 	for i := range carried {
 		carried[i] = ops.InType(n, 2+i)
 	}
-	kit.Check(InferCarried(n, s.Body, p[2:2+s.Carried], s.Body.Results[1:1+s.Carried], carried))
+	kit.Check(InferCarried(ctx, n, s.Body, p[2:2+s.Carried], s.Body.Results[1:1+s.Carried], carried))
 	trips := s.Trips(n)
 	var out []ops.Inferred
 	for i := range s.Carried {
@@ -63,7 +64,7 @@ func inferLoop(n *ssa.Node) []ops.Inferred {
 // InferCarried infers a loop body until the carried types are stable: params
 // start with the initial types and lose what an iteration does not keep. Types
 // only ever get wider, so this ends.
-func InferCarried(n *ssa.Node, body *ssa.Graph, params, results []*ssa.Value, types []ssa.Type) error {
+func InferCarried(ctx context.Context, n *ssa.Node, body *ssa.Graph, params, results []*ssa.Value, types []ssa.Type) error {
 	if err := kit.BindCaptures(n, body); err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func InferCarried(n *ssa.Node, body *ssa.Graph, params, results []*ssa.Value, ty
 		for i, p := range params {
 			p.Type, p.Content = types[i], nil
 		}
-		if err := ops.InferGraph(body); err != nil {
+		if err := ops.InferGraphContext(ctx, body); err != nil {
 			return err
 		}
 		stable := true

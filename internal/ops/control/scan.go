@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -23,13 +24,13 @@ var Scan = ops.Op{
 		ops.IntsAttr("scan_input_axes").From(9), ops.IntsAttr("scan_input_directions").From(9),
 		ops.IntsAttr("scan_output_axes").From(9), ops.IntsAttr("scan_output_directions").From(9),
 		ops.IntsAttr("directions").Before(9)},
-	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Scans)}, Infer: kit.Rule(inferScan), Eval: kit.Kernel(evalScan),
+	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.Scans)}, InferBodies: kit.BodyRule(inferScan), Eval: kit.Kernel(evalScan),
 	Upgrades: []ops.Upgrade{{Below: 9, Source: kit.Changelog("Scan", 9), Apply: upgradeScan8}},
 
 	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.TypeForm(8, 13), Apply: downgradeScanAxes}, {Below: 9, Form: kit.TypeForm(8, 13), Apply: downgradeScan9}},
 }
 
-func inferScan(n *ssa.Node) []ops.Inferred {
+func inferScan(ctx context.Context, n *ssa.Node) []ops.Inferred {
 	s := kit.Try(ops.ScanOf(n))
 	var length ssa.Dim
 	for k := range s.Ins {
@@ -52,7 +53,7 @@ func inferScan(n *ssa.Node) []ops.Inferred {
 	for i := range states {
 		states[i] = ops.InType(n, i)
 	}
-	kit.Check(InferCarried(n, s.Body, s.Body.Params[:s.States], s.Body.Results[:s.States], states))
+	kit.Check(InferCarried(ctx, n, s.Body, s.Body.Params[:s.States], s.Body.Results[:s.States], states))
 	var out []ops.Inferred
 	for i := range states {
 		out = append(out, ops.Inferred{Type: states[i]})

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -20,8 +21,8 @@ import (
 //		…
 //	}
 //
-// Try, Check and Failf raise a failure; [Kernel] and [Rule], which make the
-// operator's Eval and Infer of such functions, turn it into the returned error. A
+// Try, Check and Failf raise a failure; [Kernel], [Rule] and [BodyRule], which make the
+// operator's Eval, Infer and InferBodies of such functions, turn it into the returned error. A
 // failure never leaves them. What facts, upgrades and other packages call as well
 // returns its errors.
 
@@ -57,6 +58,16 @@ func Rule(infer func(n *ssa.Node) []ops.Inferred) func(n *ssa.Node) ([]ops.Infer
 	return func(n *ssa.Node) (out []ops.Inferred, err error) {
 		defer caught(&err)
 		return infer(n), nil
+	}
+}
+
+// BodyRule is the InferBodies of an operator.
+//
+//go:noinline
+func BodyRule(infer func(ctx context.Context, n *ssa.Node) []ops.Inferred) func(ctx context.Context, n *ssa.Node) ([]ops.Inferred, error) {
+	return func(ctx context.Context, n *ssa.Node) (out []ops.Inferred, err error) {
+		defer caught(&err)
+		return infer(ctx, n), nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -20,10 +21,10 @@ var SequenceMap = ops.Op{
 	Name: "SequenceMap", Since: 17, Doc: "out_sequence[i] = body(input_sequence[i], …)",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []*ops.AttrSpec{ops.GraphAttr("body").Mandatory()},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferSequenceMap), Eval: kit.Kernel(evalSequenceMap),
+	Facts: ops.Facts{Traits: ops.GeneralTraits}, InferBodies: kit.BodyRule(inferSequenceMap), Eval: kit.Kernel(evalSequenceMap),
 }
 
-func inferSequenceMap(n *ssa.Node) []ops.Inferred {
+func inferSequenceMap(ctx context.Context, n *ssa.Node) []ops.Inferred {
 	body, formals := n.Body("body"), n.Formals()
 	if len(body.Params) != len(n.In) || len(body.Results) != len(n.Out) {
 		kit.Failf("a body of %d parameters and %d results does not fit %d operands and %d results",
@@ -37,7 +38,7 @@ func inferSequenceMap(n *ssa.Node) []ops.Inferred {
 		body.Params[i].Type, body.Params[i].Content = t, nil
 	}
 	kit.Check(kit.BindCaptures(n, body))
-	kit.Check(ops.InferGraph(body))
+	kit.Check(ops.InferGraphContext(ctx, body))
 	out := make([]ops.Inferred, len(n.Out))
 	for i, r := range body.Results {
 		out[i].Type = ssa.SequenceOf(r.Type)
