@@ -388,10 +388,20 @@ var ErrInput = ops.ErrInput
 
 // NewSession allocates an arena. Where a device has no room for it, the error comes within a second or so, after what the collector finds
 // unused has been given back. [Program.RunValues] also waits for other runs that may give room back. The session keeps its memory, that of a
-// device, too, until it is no longer reachable: it has no Close.
+// device, too, until it is no longer reachable: it has no Close. [Program.NewSessionContext] can be ended: a large arena takes the system a while.
 func (p *Program) NewSession() (*Session, error) { return p.openSession(backend.Brief()) }
 
-// openSession is NewSession within a context, which ends the wait for a device.
+// NewSessionContext is [Program.NewSession] within a context, which ends it: also the wait, for as long as it takes, for memory of a device
+// that is being given back.
+func (p *Program) NewSessionContext(ctx context.Context) (_ *Session, err error) {
+	defer rescue.Into(&err)
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	return p.openSession(ctx)
+}
+
+// openSession is NewSession within a context.
 func (p *Program) openSession(ctx context.Context) (*Session, error) {
 	if ctx == nil { // which the run tells
 		ctx = context.Background()
@@ -476,10 +486,24 @@ func NewArena() *Arena { return program.NewArena() }
 // NewSessionIn makes a session that shares an arena with others. Runs in one arena exclude
 // each other.
 func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
+	return p.openSessionIn(backend.Brief(), a)
+}
+
+// NewSessionInContext is [Program.NewSessionIn] within a context, which ends it, also while a run holds the arena.
+func (p *Program) NewSessionInContext(ctx context.Context, a *Arena) (_ *Session, err error) {
+	defer rescue.Into(&err)
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	return p.openSessionIn(ctx, a)
+}
+
+func (p *Program) openSessionIn(ctx context.Context, a *Arena) (*Session, error) {
 	if a == nil {
 		return nil, &OptionError{Option: "NewSessionIn", Got: "nil", Want: "an arena, which NewArena makes"}
 	}
-	return p.wrap(func() (*program.Session, error) { return p.prog.NewSessionIn(a) })
+	s, err := p.wrap(func() (*program.Session, error) { return p.prog.OpenSessionIn(ctx, a) })
+	return s, rescue.WithCause(ctx, err)
 }
 
 // Run executes the program on inputs in the model's order, reading them in

@@ -207,9 +207,11 @@ func TestCausesAnywhere(t *testing.T) {
 			_, err := m.Extend(ctx, func(context.Context, *ssa.Graph) error { return nil })
 			return err
 		},
-		"Program.RunValues": func(ctx context.Context) error { _, err := p.RunValues(ctx, in); return err },
-		"Program.RunInto":   func(ctx context.Context) error { return p.RunInto(ctx, in, nil) },
-		"Session.RunValues": func(ctx context.Context) error { _, err := s.RunValues(ctx, in); return err },
+		"NewSessionContext":   func(ctx context.Context) error { _, err := p.NewSessionContext(ctx); return err },
+		"NewSessionInContext": func(ctx context.Context) error { _, err := p.NewSessionInContext(ctx, berth.NewArena()); return err },
+		"Program.RunValues":   func(ctx context.Context) error { _, err := p.RunValues(ctx, in); return err },
+		"Program.RunInto":     func(ctx context.Context) error { return p.RunInto(ctx, in, nil) },
+		"Session.RunValues":   func(ctx context.Context) error { _, err := s.RunValues(ctx, in); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n := int64(1); ; n++ {

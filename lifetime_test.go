@@ -102,6 +102,7 @@ func useEverything(m *berth.Model, p *berth.Program, s *berth.Session, g *ssa.Gr
 		"Program.RunValues": func() error { _, err := p.RunValues(ctx, in); return err },
 		"Program.Arguments": func() error { _, err := p.Arguments(in); return err },
 		"NewSession":        func() error { _, err := p.NewSession(); return err },
+		"NewSessionContext": func() error { _, err := p.NewSessionContext(ctx); return err },
 		"NewSessionIn":      func() error { _, err := p.NewSessionIn(berth.NewArena()); return err },
 		"Session.Run":       func() error { _, err := s.Run(ctx, args); return err },
 		"Session.RunValues": func() error { _, err := s.RunValues(ctx, in); return err },

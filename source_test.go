@@ -339,6 +339,8 @@ func TestBadStreams(t *testing.T) {
 		{"WriteMemoryMap", "Model.Compile programs", new(berth.Program).WriteMemoryMap(io.Discard)},
 		{"Extend", "Extend(nil): want a function", second(m.Extend(t.Context(), nil))},
 		{"NewSessionIn", "NewSessionIn(nil): want an arena", second(p.NewSessionIn(nil))},
+		{"NewSessionContext", "the context is nil", second(p.NewSessionContext(nil))},                       //nolint:staticcheck // it is
+		{"NewSessionInContext", "the context is nil", second(p.NewSessionInContext(nil, berth.NewArena()))}, //nolint:staticcheck // it is
 		{"OpenFS", "nil file", second(berth.OpenFS(nilFS{}, "x"))},
 		{"OpenFS", "nil file information", second(berth.OpenFS(nilFS{nilInfo{}}, "x"))},
 		{"WriteInstance", writer, m.WriteInstance(t.Context(), nil)},

@@ -189,7 +189,7 @@ func (t *task) mayWrite(g *ssa.Graph, at map[*ssa.Node]int, k, source int, m mee
 
 // run executes the stage on memory.
 func (s *stage) run(ctx context.Context, inputs []ndarray.Value, places [][]byte) error {
-	x, err := s.session()
+	x, err := s.session(ctx)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (s *stage) run(ctx context.Context, inputs []ndarray.Value, places [][]byte
 	return x.RunPlaced(ctx, inputs, places)
 }
 
-func (s *stage) session() (*program.Session, error) {
+func (s *stage) session(ctx context.Context) (*program.Session, error) {
 	s.mu.Lock()
 	if last := len(s.idle) - 1; last >= 0 {
 		x := s.idle[last]
@@ -210,7 +210,7 @@ func (s *stage) session() (*program.Session, error) {
 		return x, nil
 	}
 	s.mu.Unlock()
-	x, err := s.prog.NewSession()
+	x, err := s.prog.OpenSession(ctx)
 	if err == nil {
 		x.Poison = poisonSessions
 	}

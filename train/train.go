@@ -197,7 +197,7 @@ func (t *Trainer) compile(ctx context.Context, g *ssa.Graph) (err error) {
 	if t.program, err = t.planned(ctx, &ssa.Module{Graph: g, OutputNames: names, Defaults: defaults}, opts); err != nil {
 		return err
 	}
-	t.session, err = t.program.NewSession()
+	t.session, err = t.program.NewSessionContext(ctx)
 	t.args = make([]ndarray.Value, len(g.Params))
 	return err
 }

@@ -102,9 +102,19 @@ func (p *Program) NewSession() (*Session, error) {
 	return session(p.program().NewSession())
 }
 
+// NewSessionContext is [berth.Program.NewSessionContext].
+func (p *Program) NewSessionContext(ctx context.Context) (*Session, error) {
+	return session(p.program().NewSessionContext(ctx))
+}
+
 // NewSessionIn is [berth.Program.NewSessionIn].
 func (p *Program) NewSessionIn(a *berth.Arena) (*Session, error) {
 	return session(p.program().NewSessionIn(a))
+}
+
+// NewSessionInContext is [berth.Program.NewSessionInContext].
+func (p *Program) NewSessionInContext(ctx context.Context, a *berth.Arena) (*Session, error) {
+	return session(p.program().NewSessionInContext(ctx, a))
 }
 
 func session(s *berth.Session, err error) (*Session, error) {

@@ -203,7 +203,7 @@ func (a *app) firstRun(ctx context.Context, m *berth.Model, have map[string]ndar
 			return err
 		}
 		sysmem.DropCode() // what compiling ran
-		if s, err = p.NewSession(); err != nil {
+		if s, err = p.NewSessionContext(ctx); err != nil {
 			return err
 		}
 		if args, err = p.Arguments(in); err != nil {

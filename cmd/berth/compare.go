@@ -355,7 +355,7 @@ func runPlanned(ctx context.Context, m *berth.Model, in map[string]ndarray.Value
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s, err := p.NewSession()
+	s, err := p.NewSessionContext(ctx)
 	if err != nil {
 		return nil, p, nil, err
 	}

@@ -43,17 +43,22 @@ func (a *Arena) Bytes() int64 {
 
 // NewSessionIn makes a session that runs in a shared arena.
 func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
-	if err := a.lock(context.Background()); err != nil {
+	return p.OpenSessionIn(backend.Brief(), a)
+}
+
+// OpenSessionIn is NewSessionIn within a context, which ends it.
+func (p *Program) OpenSessionIn(ctx context.Context, a *Arena) (*Session, error) {
+	if err := a.lock(ctx); err != nil {
 		return nil, err
 	}
 	defer a.leave()
-	if err := a.grow(backend.Brief(), p.ArenaBytes, p.memory); err != nil {
+	if err := a.grow(ctx, p.ArenaBytes, p.memory); err != nil {
 		return nil, err
 	}
 	if a.key == nil {
 		a.key = new(byte)
 	}
-	return p.newSession(backend.Brief(), a.data, a)
+	return p.newSession(ctx, a.data, a)
 }
 
 // grow makes room for n bytes. Existing sessions are pointed at the new memory at their next run.

@@ -83,3 +83,44 @@ func TestBuffersInSharedArena(t *testing.T) {
 	inside := &ndarray.Array{DType: ndarray.Float32, Shape: []int{4}, Data: a.data[:16:16]}
 	require.ErrorAs(t, s.RunInto(context.Background(), floats(-1, 2, -3, 4), []*ndarray.Array{inside}), &wrong)
 }
+
+// looks counts how often a context is looked at, which has ended after some.
+type looks struct {
+	context.Context
+	left int
+}
+
+func (l *looks) Err() error {
+	if l.left--; l.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestOpenSessionLooks: a session looks at its context while large arenas and states are taken and filled, which ends it there.
+func TestOpenSessionLooks(t *testing.T) {
+	const most = 1 << 20
+	for _, c := range []struct {
+		name, text string
+		states     []State
+	}{
+		{"an arena", "graph \"g\" { in %x: float32[1] const %s: int64[1] = 16777216 %a = Expand(%x, %s) %y = ReduceSum(%a) out %y }", nil},
+		{"a state of zeros", "graph \"g\" { in %x: float32[10485760] %y = Neg(%x) out %y }", []State{{Initial: nil}}},
+		{"a state with a first value", "graph \"g\" { in %x: float32[10485760] %y = Neg(%x) out %y }",
+			[]State{{Initial: ssa.NewSplat(ndarray.Scalar(float32(1)), 10485760)}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := ssa.ParseGraph(c.text)
+			require.NoError(t, err)
+			require.NoError(t, ops.InferGraph(g))
+			p, err := Compile(t.Context(), g, Options{States: c.states})
+			require.NoError(t, err)
+			all := &looks{t.Context(), most}
+			_, err = p.OpenSession(all)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, most-all.left, 3)
+			_, err = p.OpenSession(&looks{t.Context(), (most - all.left) / 2})
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	}
+}

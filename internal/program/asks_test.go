@@ -37,7 +37,7 @@ func TestRunsOfKnownSizesAskForNothing(t *testing.T) {
 	} {
 		_, p, s := started(t, `graph "g" {`+c.graph+`}`)
 		p.memory = 1
-		s.wire()
+		s.wire(t.Context())
 		_, err := s.Run(t.Context(), []ndarray.Value{ndarray.Of([]float32{1, 2, 3, 4}, 4)})
 		var full *ops.MemoryError
 		if c.full {

@@ -77,7 +77,7 @@ type loopState struct {
 // NewSession allocates an arena and wires all headers and calls.
 func (p *Program) NewSession() (*Session, error) { return p.OpenSession(backend.Brief()) }
 
-// OpenSession is NewSession within a context, which ends the wait for a device.
+// OpenSession is NewSession within a context, which ends it.
 func (p *Program) OpenSession(ctx context.Context) (*Session, error) {
 	arena, err := newArena(ctx, p.ArenaBytes, p.memory)
 	if err != nil {
@@ -86,35 +86,22 @@ func (p *Program) OpenSession(ctx context.Context) (*Session, error) {
 	return p.newSession(ctx, arena, nil)
 }
 
+// slotsPerLook is how many slots or instructions are wired between two looks at a context, about a millisecond's work.
+const slotsPerLook = 4096
+
 // newSession makes a session on the memory of an arena, which is the session's own where from is nil.
 func (p *Program) newSession(ctx context.Context, arena []byte, from *Arena) (*Session, error) {
 	s := &Session{p: p, arena: arena, from: from, heads: make([]ndarray.Array, len(p.Slots)),
 		vals: make([]ndarray.Value, len(p.Slots)), calls: make([]ops.Call, p.calls), iter: make([]int, p.Levels),
 		loops: make([]loopState, p.states), outs: make([]ndarray.Value, len(p.Main.Results)), kept: make([]kept, len(p.caches))}
 	s.pick = slices.Repeat([]int{-1}, len(p.Slots))
-	read := p.readConstants()
-	for i := range p.Slots {
-		sl := &p.Slots[i]
-		if sl.Kind == SlotConst {
-			if !read[i] {
-				continue
-			}
-			a, err := sl.Const.ArrayContext(ctx, p.memory)
-			if err != nil {
-				return nil, fmt.Errorf("constant %q: %w", sl.Value.Name, err)
-			}
-			s.heads[i] = *a
-			s.vals[i] = &s.heads[i]
-			continue
-		}
-		if !sl.Static {
-			continue
-		}
-		s.heads[i] = ndarray.Array{DType: sl.DType, Shape: sl.Shape}
-		s.vals[i] = &s.heads[i]
+	if err := s.head(ctx); err != nil {
+		return nil, err
 	}
 	s.own = newOwned(p)
-	s.wire()
+	if err := s.wire(ctx); err != nil {
+		return nil, err
+	}
 	s.rebase()
 	if p.remote != nil {
 		var err error
@@ -126,7 +113,39 @@ func (p *Program) newSession(ctx context.Context, arena []byte, from *Arena) (*S
 			return nil, err
 		}
 	}
+	s.ctx = ctx
+	defer func() { s.ctx = nil }()
 	return s, s.openStates()
+}
+
+// head makes the headers of constants that are read and of values whose shape is known.
+func (s *Session) head(ctx context.Context) error {
+	p := s.p
+	read := p.readConstants()
+	for i := range p.Slots {
+		if i%slotsPerLook == slotsPerLook-1 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		sl := &p.Slots[i]
+		if sl.Kind == SlotConst {
+			if !read[i] {
+				continue
+			}
+			a, err := sl.Const.ArrayContext(ctx, p.memory)
+			if err != nil {
+				return fmt.Errorf("constant %q: %w", sl.Value.Name, err)
+			}
+			s.heads[i] = *a
+			s.vals[i] = &s.heads[i]
+			continue
+		}
+		if !sl.Static {
+			continue
+		}
+		s.heads[i] = ndarray.Array{DType: sl.DType, Shape: sl.Shape}
+		s.vals[i] = &s.heads[i]
+	}
+	return nil
 }
 
 // rebase points everything that lies in the arena at it.
@@ -184,9 +203,14 @@ func (s *Session) window(off int64, n int) []byte {
 	return s.arena[off : off+int64(n) : off+int64(n)]
 }
 
-// wire prepares the Call of every kernel instruction and the state of every loop.
-func (s *Session) wire() {
+// wire prepares the Call of every kernel instruction and the state of every loop, until the context ends.
+func (s *Session) wire(ctx context.Context) error {
+	wired, ended := 0, false
 	s.p.Main.each(func(in *Instr) {
+		wired++
+		if ended = ended || wired%slotsPerLook == 0 && ctx.Err() != nil; ended {
+			return
+		}
 		if in.Loop != nil {
 			s.loops[in.Loop.state] = s.p.newLoopState(in.Loop)
 		}
@@ -202,6 +226,7 @@ func (s *Session) wire() {
 		c.Out = make([]ndarray.Value, len(in.Out))
 		s.fill(c, in)
 	})
+	return ctx.Err()
 }
 
 // fill sets a call's operands and planned results from the slots.

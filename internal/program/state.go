@@ -1,11 +1,13 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -177,30 +179,45 @@ func (s *Session) stateOf(i int) []byte {
 func (s *Session) openStates() error {
 	for i := range s.p.recurrent {
 		st := &s.p.recurrent[i]
-		if err := s.p.memory.Ask("the state "+s.p.Slots[s.p.Main.Params[st.Param]].Value.Name, st.Bytes()); err != nil {
+		if err := s.p.memory.AskContext(s.ctx, "the state "+s.p.Slots[s.p.Main.Params[st.Param]].Value.Name, st.Bytes()); err != nil {
 			return err
 		}
-		s.states = append(s.states, stateMemory{data: ndarray.AlignedBytes(int(st.Bytes()))})
+		data, err := sysmem.Zeros(s.ctx, int(st.Bytes()))
+		if err != nil {
+			return err
+		}
+		s.states = append(s.states, stateMemory{data: data})
+		if err := s.setInitial(i); err != nil {
+			return err
+		}
 	}
-	return s.resetStates()
+	return nil
 }
 
 // resetStates gives the states their first values.
 func (s *Session) resetStates() error {
 	for i := range s.p.recurrent {
-		clear(s.stateOf(i))
-		s.states[i].torn = false
-		if first := s.p.recurrent[i].Initial; first != nil {
-			a, err := first.ArrayIn(s.p.memory)
-			if err != nil {
-				return err
-			}
-			if err := s.setState(i, a); err != nil {
-				return err
-			}
+		if s.p.recurrent[i].Initial == nil {
+			clear(s.stateOf(i))
+			s.states[i].torn = false
+		} else if err := s.setInitial(i); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// setInitial puts the first value, if it has one, into state i.
+func (s *Session) setInitial(i int) error {
+	first := s.p.recurrent[i].Initial
+	if first == nil {
+		return nil
+	}
+	a, err := first.ArrayContext(cmp.Or(s.ctx, context.Background()), s.p.memory)
+	if err != nil {
+		return err
+	}
+	return s.setState(i, a)
 }
 
 // setState puts a copy of an array into state i.

@@ -63,7 +63,7 @@ func New(g *gorgonia.ExprGraph, opts ...Option) (_ *VM, err error) {
 		return nil, err
 	}
 	m := &VM{ctx: c.ctx, prog: p}
-	if m.session, err = p.NewSession(); err != nil {
+	if m.session, err = p.OpenSession(c.ctx); err != nil {
 		return nil, err
 	}
 	m.session.Poison = c.poison
