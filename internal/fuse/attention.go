@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -118,7 +119,7 @@ func (a *attention) match(n *ssa.Node) bool {
 	if axis, err := ops.NormAxis(ops.Int(n, "axis"), len(shape)); !ok || err != nil || len(shape) < 2 || axis != len(shape)-1 || !a.dt.InFloat32() || !a.isFloat(n.Out[0]) || slices.Contains(shape, 0) {
 		return false
 	}
-	chain := a.scores(n.In[0], n, ndarray.Product(shape))
+	chain := a.scores(n.In[0], n, ndarray.Product(shape), maxScoreNodes)
 	if chain == nil || !a.first(chain[len(chain)-1].node) {
 		return false
 	}
@@ -140,11 +141,14 @@ type link struct {
 	through int
 }
 
+// maxScoreNodes bounds how many nodes stand between the products.
+const maxScoreNodes = 64
+
 // scores lists the nodes from a value of so many elements back to the product that it is made of, which reader
-// alone reads; nil if there is none.
-func (a *attention) scores(v *ssa.Value, reader *ssa.Node, elems int) []link {
+// alone reads; nil if there is none within most nodes.
+func (a *attention) scores(v *ssa.Value, reader *ssa.Node, elems, most int) []link {
 	n := v.Def
-	if n == nil || n.Opaque || n.Domain != "" || !a.only(v, reader) || !a.isFloat(v) {
+	if n == nil || most == 0 || n.Opaque || n.Domain != "" || !a.only(v, reader) || !a.isFloat(v) {
 		return nil
 	}
 	if shape, ok := v.Type.Static(); !ok || ndarray.Product(shape) != elems {
@@ -165,7 +169,10 @@ func (a *attention) scores(v *ssa.Value, reader *ssa.Node, elems int) []link {
 		}
 	}
 	for i := from; i < to; i++ {
-		if rest := a.scores(n.In[i], n, elems); rest != nil {
+		if i > from && n.In[i] == n.In[from] { // x·x, whose nodes were looked at: chains of squares would double at each
+			break
+		}
+		if rest := a.scores(n.In[i], n, elems, most-1); rest != nil {
 			return append([]link{{n, i}}, rest...)
 		}
 	}
@@ -345,12 +352,17 @@ func (a *attention) split(f int, inner int64) int {
 			l.strides[f] *= inner
 		}
 	}
-	order := a.order
-	a.order = nil
-	for _, g := range order {
-		if a.order = append(a.order, g); g == f {
-			a.order = append(a.order, len(a.sizes)-1)
+	both := func(list []int) (out []int) {
+		for _, g := range list {
+			if out = append(out, g); g == f {
+				out = append(out, len(a.sizes)-1)
+			}
 		}
+		return out
+	}
+	a.order = both(a.order)
+	for i := range a.dims { // the batch is of both factors, also where no view is found in the end
+		a.dims[i] = both(a.dims[i])
 	}
 	return len(a.sizes) - 1
 }
@@ -445,8 +457,8 @@ func (a *attention) follow() {
 			}
 			dims = a.and(queryRows, valueSize)
 		case n.Op == "Transpose":
-			perm := ops.Ints(n, "perm")
-			if len(perm) != len(dims) || dims[perm[len(perm)-1]] == nil || !slices.Equal(dims[perm[len(perm)-1]], []int{valueSize}) {
+			perm, err := kit.TransposePerm(n, len(dims))
+			if err != nil || dims[perm[len(perm)-1]] == nil || !slices.Equal(dims[perm[len(perm)-1]], []int{valueSize}) {
 				return
 			}
 			turned := make([][]int, len(dims))

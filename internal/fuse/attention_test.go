@@ -1,12 +1,14 @@
 package fuse_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -63,6 +65,10 @@ func TestAttentions(t *testing.T) {
 		{"bfloat16", strings.ReplaceAll(heads, "float32", "bfloat16") + `%p = MatMul(%q, %k) %n = Mul(%p, %c) %a = Add(%n, %m) %s = Where(%b, %a, %low)` + tail + `out %z`, "Attention"},
 		{"a mask of another type", heads + `in %h: float16[2,1,1,24] %p = MatMul(%q, %k) %f = Cast(%h) [to=1] %s = Add(%p, %f)` + tail + `out %z`, "Cast Attention"},
 		{"one query", `in %q: float32[2,1,16] in %k: float32[2,16,99] in %v: float32[2,99,16] %s = MatMul(%q, %k) %w = Softmax(%s) [axis=-1] %z = MatMul(%w, %v) out %z`, "Attention"},
+		{"a batch that is divided in part", `in %q: float32[4,9,32,8] in %k: float32[4,9,8,32] const %f: int64[5] = [2,3,6,32,8] %s = MatMul(%q, %k) %w = Softmax(%s) [axis=-1] %z = MatMul(%w, %q) %r = Reshape(%z, %f) out %r`, "Attention Reshape"},
+		{"transposed by default", `in %q: float32[32,32] in %x: float32[32,32] %k = Transpose(%x) %s = MatMul(%q, %k) %w = Softmax(%s) [axis=-1] %z = MatMul(%w, %q) out %z`, "Attention"},
+		{"axes from the end", `in %x: float32[32,3,32] %q = Transpose(%x) [perm=[-2,0,-1]] %k = Transpose(%x) [perm=[1,-1,0]] %s = MatMul(%q, %k) %w = Softmax(%s) [axis=-1] %z = MatMul(%w, %q) %y = Transpose(%z) [perm=[1,0,-1]] out %y`, "Attention"},
+		{"a part without a name", `in %x: float32[3,32,32] _, %q, %v = Split(%x) [axis=0, num_outputs=3] %k = Transpose(%q) [perm=[0,2,1]] %s = MatMul(%q, %k) %w = Softmax(%s) [axis=-1] %z = MatMul(%w, %v) out %z`, "Split Attention"},
 		{"few queries of few keys", `in %q: float32[2,3,16] in %k: float32[2,16,5] in %v: float32[2,5,16] %s = MatMul(%q, %k) %w = Softmax(%s) [axis=-1] %z = MatMul(%w, %v) out %z`, "MatMul Softmax MatMul"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,6 +87,23 @@ func TestAttentions(t *testing.T) {
 			runProducts(t, made, made, 1)
 		})
 	}
+}
+
+// TestSquaredScores: scores that are squared again and again are looked at once.
+func TestSquaredScores(t *testing.T) {
+	src := `graph "g" { in %x0: float32[16,16] in %b: bool[16,16]`
+	for i := range 30 {
+		src += fmt.Sprintf(" %%x%d = %s", i+1, []string{"Mul(%x$, %x$)", "Add(%x$, %x$)", "Where(%b, %x$, %x$)"}[i%3])
+		src = strings.ReplaceAll(src, "$", fmt.Sprint(i))
+	}
+	g, err := ssa.ParseGraph(src + " %w = Softmax(%x30) [axis=-1] out %w }")
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	n, err := fuse.Attentions(ctx, g, cpu.New().Layouts(), fuse.AttentionOptions{All: true})
+	require.NoError(t, err)
+	assert.Zero(t, n)
 }
 
 // TestAttentionsForMemory: where memory counts more, an attention whose scores are smaller than a workspace stays written out.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -83,7 +84,11 @@ func (l *lies) behind(v *ssa.Value, shape []int) *lies {
 	out.dims, out.strides = slices.Clone(l.dims), slices.Clone(l.strides)
 	switch n.Op {
 	case "Transpose":
-		for i, p := range ops.Ints(n, "perm") {
+		perm, err := kit.TransposePerm(n, len(l.dims))
+		if err != nil {
+			return nil
+		}
+		for i, p := range perm {
 			out.dims[i], out.strides[i] = l.dims[p], l.strides[p]
 		}
 		return &out
@@ -98,6 +103,9 @@ func (l *lies) behind(v *ssa.Value, shape []int) *lies {
 	case "Split":
 		axis, err := ops.NormAxis(ops.Int(n, "axis"), len(shape))
 		for i := 0; err == nil && n.Out[i] != v; i++ {
+			if n.Out[i] == nil { // a part that the model does not name
+				return nil
+			}
 			before, ok := n.Out[i].Type.Static()
 			if !ok {
 				return nil
