@@ -128,7 +128,11 @@ func prepareClip(p *prep) (ops.Kernel, error) {
 	}
 	switch x.dt {
 	case ndarray.Float32:
-		return newClip(p, float32(-math.MaxFloat32), float32(math.MaxFloat32)), nil
+		most := float32(math.MaxFloat32)
+		if p.halves != nil {
+			most = float32(p.halves.out[0].dt.MaxFinite())
+		}
+		return newClip(p, -most, most), nil
 	case ndarray.Float64:
 		return newClip(p, -math.MaxFloat64, math.MaxFloat64), nil
 	case ndarray.Int64:

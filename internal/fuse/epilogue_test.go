@@ -46,6 +46,7 @@ func TestEpilogues(t *testing.T) {
 		{"open dimensions", `in %x: float32[N,3,M,M] in %r: float32[N,2,M,M] %y = Conv(%x, %c) %z = Swish(%y) %s = Add(%r, %z) out %s`, "Conv{Swish} Add{}"},
 		{"a limit that is computed", `in %x: float32[1,3,40,40] in %l: float32[] %y = Conv(%x, %c) %z = Clip(%y, %l) out %z`, "Conv{} Clip{}"},
 		{"limits", `in %x: float32[1,3,40,40] %y = Conv(%x, %c) %z = Clip(%y, %half) out %z`, "Conv{Clip}"},
+		{"infinities", `in %x: float32[7,1] const %i: float32[1,4] = [inf, -inf, inf, 1] %y = MatMul(%x, %i) %z = Clip(%y, %half) out %z`, "MatMul{Clip}"},
 		{"a row, a residual, an activation", `in %x: float32[N,7,3] in %r: float32[N,7,4] %y = MatMul(%x, %w) %b = Add(%row, %y) %s = Add(%b, %r) %z = Gelu(%s) out %z`, "MatMul{Add Add Gelu}"},
 		{"a broadcast residual", `in %x: float32[5,7,3] in %r: float32[7,4] %y = MatMul(%x, %w) %s = Add(%y, %r) out %s`, "MatMul{} Add{}"},
 		{"a result that is larger", `in %x: float32[1,3] in %r: float32[7,4] %y = MatMul(%x, %w) %s = Add(%y, %r) out %s`, "MatMul{} Add{}"},

@@ -246,16 +246,18 @@ func (c *cell) cast() {
 	}
 }
 
+// clip limits a number; an absent limit is the least or largest number of the type, which infinities are clipped to.
 func (c *cell) clip() {
-	if c.out.DType.IsFloat() {
+	if most := c.out.DType.MaxFinite(); c.out.DType.IsFloat() {
+		limits := [...]float64{-most, most}
+		for k := range limits {
+			if c.has(1 + k) {
+				limits[k] = c.float(1 + k)
+			}
+		}
 		v := c.float(0)
-		if c.has(1) && v < c.float(1) {
-			v = c.float(1)
-		}
-		if c.has(2) && v > c.float(2) {
-			v = c.float(2)
-		}
-		c.setFloat(v)
+		v = choose(v < limits[0], limits[0], v)
+		c.setFloat(choose(v > limits[1], limits[1], v))
 		return
 	}
 	less := func(a, b int64) bool {

@@ -58,6 +58,8 @@ func TestScalars(t *testing.T) {
 		{"(float32)\n%1 = float32 Round %0\nreturn %1\n", []float64{2.5}, 2},
 		{"(float16, float16)\n%2 = float16 Add %0 %1\nreturn %2\n", []float64{2048, 1}, 2048},
 		{"(float32)\n%1 = float32 Constant 3\n%2 = float32 Clip %0 %1 _\nreturn %2\n", []float64{2}, 3},
+		{"(float32)\n%1 = float32 Constant 3\n%2 = float32 Clip %0 %1 _\nreturn %2\n", []float64{math.Inf(1)}, math.MaxFloat32},
+		{"(float16)\n%1 = float16 Constant 3\n%2 = float16 Clip %0 _ %1\nreturn %2\n", []float64{math.Inf(-1)}, -65504},
 		{"(float32)\n%1 = bool IsInf %0 {0 1}\nreturn %1\n", []float64{math.Inf(1)}, 0},
 	} {
 		p, err := tile.Parse(c.program)

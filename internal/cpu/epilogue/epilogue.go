@@ -8,7 +8,6 @@
 package epilogue
 
 import (
-	"math"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
@@ -95,7 +94,8 @@ func (e *Epilogue) activate(p *tile.Program, x *tile.Instr) (ok bool) {
 	if x.Op != "Clip" {
 		return ok
 	}
-	e.P0, e.P1 = float32(math.Inf(-1)), float32(math.Inf(1))
+	e.P1 = float32(x.DType.MaxFinite())
+	e.P0 = -e.P1
 	for k, v := range x.Args[1:] {
 		switch {
 		case v == tile.None:

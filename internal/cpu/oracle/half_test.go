@@ -37,6 +37,8 @@ func TestHalves(t *testing.T) {
 			{op: "Max", in: []arg{h(30).odd(), h(30).odd(), h(1)}},
 			{op: "Gelu", in: []arg{h(1000)}},
 			{op: "Clip", in: []arg{h(100), scalarOf(half.dt, -0.5), scalarOf(half.dt, 0.25)}},
+			{op: "Clip", in: []arg{h(100).odd(), scalarOf(half.dt, -0.5), absent}},
+			{op: "Clip", in: []arg{h(100).odd(), absent, scalarOf(half.dt, 0.5)}},
 			{op: "Less", in: []arg{h(50).odd(), h(50).odd()}},
 			{op: "AveragePool", in: []arg{h(1, 3, 8, 9)}, attrs: []ssa.Attr{ssa.IntsAttr("kernel_shape", 3, 3)}},
 			{op: "Attention", in: []arg{h(2, 4, 9, 16), h(2, 4, 11, 16), h(2, 4, 11, 8)}},

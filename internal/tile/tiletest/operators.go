@@ -27,13 +27,25 @@ func Singles(types []ndarray.DType) (out []Single) {
 		}
 		for _, dt := range types {
 			for _, result := range types {
-				if p := single(op, dt, result); p != nil {
-					out = append(out, Single{fmt.Sprintf("%s of %s to %s", op, dt, result), op, dt, p})
+				p := single(op, dt, result)
+				if p == nil {
+					continue
+				}
+				out = append(out, Single{fmt.Sprintf("%s of %s to %s", op, dt, result), op, dt, p})
+				if op == "Clip" {
+					out = append(out, Single{fmt.Sprintf("%s of %s without limits", op, dt), op, dt, unlimited(dt)})
 				}
 			}
 		}
 	}
 	return out
+}
+
+// unlimited is a Clip whose limits are those of the type.
+func unlimited(dt ndarray.DType) *tile.Program {
+	p := &tile.Program{Operands: []ndarray.DType{dt}}
+	p.Store(p.Add(tile.Instr{Op: "Clip", DType: dt, Args: []tile.Ref{0, tile.None, tile.None}}))
+	return p
 }
 
 // single is a program of one operator; nil if it has none of these types.

@@ -52,7 +52,7 @@ func (w *writer) instr(x *tile.Instr) (string, error) {
 	case x.Op == tile.Copy && from == x.DType:
 		return args[0], nil
 	case x.Op == "Clip":
-		return w.clip(k, args), nil
+		return w.clip(from, k, args), nil
 	case x.Op == "Not":
 		return w.result(k, "xor.b32", args[0], "1"), nil
 	case directBits[x.Op] != "":
@@ -156,15 +156,25 @@ func (w *writer) call(name string, k kind, args []string) string {
 	return d
 }
 
-// clip applies the bounds that there are, the lower one first.
-func (w *writer) clip(k kind, args []string) string {
-	v := args[0]
+// clip applies the bounds, the lower one first. Those that are absent are the least and the largest float.
+func (w *writer) clip(dt ndarray.DType, k kind, args []string) string {
+	v, most := args[0], dt.MaxFinite()
 	for i, relation := range []string{"lt", "gt"} {
-		if i+1 < len(args) && args[i+1] != "" {
-			p := w.register("p")
-			w.emit("setp."+relation+"."+k.typ, p, v, args[i+1])
-			v = w.result(k, "selp."+k.bits, args[i+1], v, p)
+		var bound string
+		if i+1 < len(args) {
+			bound = args[i+1]
 		}
+		switch {
+		case bound == "" && dt.IsFloat():
+			a := ndarray.Must(dt)
+			a.SetFloat(0, []float64{-most, most}[i])
+			bound = w.constant(a)
+		case bound == "":
+			continue
+		}
+		p := w.register("p")
+		w.emit("setp."+relation+"."+k.typ, p, v, bound)
+		v = w.result(k, "selp."+k.bits, bound, v, p)
 	}
 	return v
 }
