@@ -99,6 +99,32 @@ func TestParallelPassesPanicToCaller(t *testing.T) {
 	c.check(t)
 }
 
+// orderTask keeps the indices in the order in which they ran.
+type orderTask struct{ ran []int }
+
+func (o *orderTask) Run(i, _ int) { o.ran = append(o.ran, i) }
+
+// TestParts: a thread begins with the indices of its number and helps with all others.
+func TestParts(t *testing.T) {
+	for _, c := range []struct {
+		first, n, parts, own int
+		want                 []int
+	}{
+		{0, 4, 2, 0, []int{0, 1, 2, 3}},
+		{0, 4, 2, 1, []int{2, 3, 0, 1}},
+		{0, 5, 2, 1, []int{3, 4, 0, 1, 2}},
+		{3, 10, 3, 1, []int{6, 7, 8, 9, 3, 4, 5}},
+		{3, 10, 3, 5, []int{8, 9, 3, 4, 5, 6, 7}},
+		{6, 8, 2, 1, []int{7, 6}},
+	} {
+		o := orderTask{}
+		j := job{task: &o, parts: make([]part, 0, c.parts)}
+		j.divide(c.first, c.n, c.parts)
+		j.work(0, c.own)
+		require.Equal(t, c.want, o.ran, "%+v", c)
+	}
+}
+
 // TestLateness follows how many calls begin alone after calls that ended late or in time.
 func TestLateness(t *testing.T) {
 	for _, c := range []struct {
