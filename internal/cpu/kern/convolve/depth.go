@@ -43,7 +43,7 @@ func TapBytes(s ConvSpec, p ConvPlan) int64 {
 		return 0 // [NewConv] refuses
 	}
 	g := c.depthGrid()
-	return g.bytes(false)
+	return g.bytes()
 }
 
 // depthConv computes depthwise convolutions of plain images.

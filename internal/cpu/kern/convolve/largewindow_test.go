@@ -1,6 +1,7 @@
 package convolve_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -35,4 +36,22 @@ func TestLargeDepthwiseWindow(t *testing.T) {
 	s.InBlocked, s.OutBlocked = true, true
 	_, err = convolve.PlanConv(s, convolve.ConvPolicy{})
 	require.ErrorAs(t, err, &refused)
+}
+
+// TestMemoryOfAverages: preparing means of a window as high as the image takes what is asked for, although hardly two of them have one count.
+func TestMemoryOfAverages(t *testing.T) {
+	for name, s := range map[string]convolve.PoolSpec{
+		"image":   {Kind: convolve.PoolAverage, In: [2]int{5000, 8}, Kernel: [2]int{4999, 5}, PadBegin: [2]int{2499, 2}, PadEnd: [2]int{2499, 2}},
+		"padding": {Kind: convolve.PoolAveragePad, In: [2]int{5000, 8}, Kernel: [2]int{4999, 5}, PadBegin: [2]int{2499, 2}, PadEnd: [2]int{2499, 2}, Ceil: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.Batch, s.Channels = 1, 1
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := convolve.NewPool(s)
+			require.NoError(t, err)
+			runtime.ReadMemStats(&after)
+			assert.LessOrEqual(t, int64(after.TotalAlloc-before.TotalAlloc), s.TapBytes()+s.TapBytes()/4+64<<10)
+		})
+	}
 }

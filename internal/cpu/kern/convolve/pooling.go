@@ -34,7 +34,6 @@ type Pool struct {
 	s      PoolSpec
 	t      *simd.Table
 	strips strips
-	scales map[int][]float32 // of averages: 1/count, by count
 }
 
 // TapBytes is the memory that preparing a pooling takes for its taps.
@@ -43,7 +42,7 @@ func (s PoolSpec) TapBytes() int64 {
 	if err != nil {
 		return 0 // [NewPool] refuses
 	}
-	return g.bytes(s.Kind != PoolMax)
+	return g.bytes()
 }
 
 // NewPool prepares a pooling at the active level.
@@ -58,9 +57,6 @@ func NewPool(s PoolSpec) (*Pool, error) {
 	p.strips.g.plan(true)
 	p.strips.inBlocked, p.strips.outBlocked = s.Blocked, s.Blocked
 	p.strips.plan(s.Channels)
-	if s.Kind != PoolMax {
-		p.scales = p.strips.g.scalesOf()
-	}
 	return p, nil
 }
 
@@ -226,6 +222,6 @@ func (p *Pool) rows(done <-chan struct{}, g *tapGrid, y, x []float32, y0, y1, to
 	if p.s.Kind == PoolMax {
 		g.max(done, p.t, y, x, y0, y1, top)
 	} else {
-		g.average(done, p.t, y, x, y0, y1, top, p.scales)
+		g.average(done, p.t, y, x, y0, y1, top)
 	}
 }

@@ -79,20 +79,15 @@ func (g *tapGrid) listed() (taps int) {
 	return taps
 }
 
-// bytes is the memory that plan takes for a window whose taps are few enough, and scalesOf if there are averages.
-func (g *tapGrid) bytes(averages bool) (bytes int64) {
-	var segments [2]int64
-	for d := range segments {
+// bytes is the memory that plan takes for a window whose taps are few enough.
+func (g *tapGrid) bytes() int64 {
+	segments := int64(0)
+	for d := range g.out {
 		for at := 0; at < g.out[d]; at += g.segment(d, at).n {
-			segments[d]++
+			segments++
 		}
 	}
-	bytes = tapSize*int64(g.listed()) + 2*segmentSize*(segments[0]+segments[1])
-	if averages {
-		const entry = 64 // of the map
-		bytes += min(segments[0]*segments[1], int64(g.kernel[0]*g.kernel[1])) * int64(entry+4*g.b+machine.LineBytes)
-	}
-	return bytes
+	return tapSize*int64(g.listed()) + 2*segmentSize*segments
 }
 
 // plan computes the segments. oneWeight makes all taps share one weight.
@@ -242,35 +237,26 @@ func (g *tapGrid) max(done <-chan struct{}, t *simd.Table, y, x []float32, y0, y
 	})
 }
 
-// average computes means; scales holds 1/count for every count.
-func (g *tapGrid) average(done <-chan struct{}, t *simd.Table, y, x []float32, y0, y1, top int, scales map[int][]float32) {
-	line := 4 * g.b * g.out[1]
+// averages are the factors of means, 1/count in every lane.
+var averages machine.FreeList[[16]float32]
+
+// average computes means. The mean of an empty window is 0, as in ONNX Runtime. Near the borders of a large window each mean may be of
+// another count: there are too many for a table.
+func (g *tapGrid) average(done <-chan struct{}, t *simd.Table, y, x []float32, y0, y1, top int) {
+	line, count, w := 4*g.b*g.out[1], -1, averages.Get()
+	defer averages.Put(w)
 	g.eachStep(done, y0, y1, top, func(c tapCall) {
 		dst := &y[((c.y-y0)*g.out[1]+c.x)*g.b]
-		w := scales[c.count]
+		if c.count != count {
+			count = c.count
+			for i := range w[:g.b] {
+				w[i] = 1 / float32(max(count, 1))
+			}
+		}
 		if len(c.taps) == 0 {
 			t.BlockTaps(dst, &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &w[0], &noBias[0], nil, simd.NegInf, simd.PosInf)
 			return
 		}
 		t.BlockTaps(dst, &x[0], c.off, c.rows, c.n, line, 4*g.b*g.in[1]*g.stride[0], 4*g.b*g.stride[1], &c.taps[0], len(c.taps)/2, &w[0], &noBias[0], nil, simd.NegInf, simd.PosInf)
 	})
-}
-
-// scalesOf makes 1/count for every count of the grid. The mean of an empty window is 0, as in ONNX Runtime.
-func (g *tapGrid) scalesOf() map[int][]float32 {
-	m := map[int][]float32{}
-	for _, r := range g.rows {
-		for _, c := range g.cols {
-			n := r.count() * c.count()
-			if _, ok := m[n]; ok {
-				continue
-			}
-			v := machine.AlignedFloats(g.b)
-			for i := range v {
-				v[i] = 1 / float32(max(n, 1))
-			}
-			m[n] = v
-		}
-	}
-	return m
 }
