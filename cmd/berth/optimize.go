@@ -140,6 +140,8 @@ type optimizeJSON struct {
 
 	Corrected []string `json:"corrected,omitempty"` // what the model violates and the result does not
 
+	Unplanned string `json:"plan_left_out,omitempty"` // why the file has no memory plan, where memory for it was lacking
+
 	Planners planRows `json:"planners,omitempty"`
 }
 
@@ -210,7 +212,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 		}
 	}
 	save := berth.SaveOptions{External: int64(f.external), Context: ctx, MaxMemory: int64(a.memory)}
-	if save.Metadata, err = a.metadata(ctx, opt, f); err != nil {
+	if save.Metadata, err = a.metadata(ctx, opt, f, res); err != nil {
 		return nil, nil, err
 	}
 	bar.step("writing a copy and reading it back")
@@ -423,7 +425,7 @@ func elementTypes(g *ssa.Graph) map[string]onnxwire.DataType {
 
 // metadata is what the file says about its making. A model whose shapes are all
 // known keeps its memory plan for one thread, so that a program need not search for it again.
-func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags) (map[string]string, error) {
+func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags, res *optimizeJSON) (map[string]string, error) {
 	meta := map[string]string{"berth.optimized": "1"}
 	for _, in := range opt.Inputs() {
 		if !in.Type.IsStatic() {
@@ -440,6 +442,10 @@ func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags) (
 	p, err := opt.Compile(ctx, opts...)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if lacksMemory(err) { // with more the file would be another one
+		res.Unplanned = err.Error()
+		a.note("berth: warning: the file is written without its memory plan: %v", err)
 	}
 	if err == nil { // what can not be compiled can still be written
 		meta[berth.PlanKey] = p.SavePlan()
