@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/borrow"
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/fuse"
@@ -165,7 +166,7 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	passes := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.rewritesOff(), MaxOpset: -1, MaxOfBytes: fast != nil}
+	passes := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Brief: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.rewritesOff(), MaxOpset: -1, MaxOfBytes: fast != nil}
 	if fast != nil && c.optimizeFor != Memory {
 		passes.Compute = computeAhead
 	}
@@ -248,9 +249,9 @@ func computeAhead(c *ops.Call) error {
 }
 
 // fresh is a graph that is not changed any more, or a copy of it. Nodes and values lie in larger pieces of memory,
-// among those that rewriting removed; a program keeps none of them, nor the constants that they read.
+// among those that rewriting removed; a program that is kept keeps none of them, nor the constants that they read.
 func fresh(ctx context.Context, g *ssa.Graph) (*ssa.Graph, error) {
-	if !g.Compact() {
+	if keeps := g.Compact(); !keeps || borrow.IsDescribing(ctx) {
 		return g, ctx.Err()
 	}
 	g, _, err := g.CloneContext(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/borrow"
 	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -134,7 +135,7 @@ func (a *app) described(ctx context.Context, model string, m *berth.Model, opts 
 	if runtime.GOMAXPROCS(0) == 1 || a.dump != nil || a.memory.Bytes() < perNode*int64(m.Contents().Nodes) {
 		return a.describedInTurn(ctx, model, m, opts)
 	}
-	compiling, cancel := context.WithCancel(ctx)
+	compiling, cancel := context.WithCancel(borrow.Describing(ctx))
 	defer cancel()
 	type outcome struct {
 		p   *berth.Program
@@ -169,7 +170,7 @@ func (a *app) describedInTurn(ctx context.Context, model string, m *berth.Model,
 	if err != nil {
 		return res, err
 	}
-	p, uncompiled := m.Compile(ctx, opts...) // a model that can not be run is described without
+	p, uncompiled := m.Compile(borrow.Describing(ctx), opts...) // a model that can not be run is described without
 	res.compiled(p)
 	if lacksMemory(unplanned) {
 		res.Warnings = append(slices.Clip(res.Warnings), "the memory plan is left out: "+unplanned.Error())

@@ -53,6 +53,8 @@ const (
 // Instr is one instruction.
 type Instr struct {
 	Kind    InstrKind
+	Dynamic bool // some operand or result is in a dynamic slot
+	commits bool // it is the first of the run to overwrite a state
 	Node    *ssa.Node
 	In, Out []int // slots by operand and result position, -1 = absent
 	Kernel  ops.Kernel
@@ -62,7 +64,6 @@ type Instr struct {
 	Moving  *ops.Moving // of a View whose window depends on data: operand 1 is the index tuple
 	Join    []int64     // of a concatenation along the outermost axis, by operand: its offset in the result
 	Threads int         // how many its kernel may use
-	Dynamic bool        // some operand or result is in a dynamic slot
 	Bodies  []*Block
 	other   int // of a Branch: the body that runs when the condition is false
 	Loop    *Loop
@@ -70,7 +71,6 @@ type Instr struct {
 	call    int   // index of the Call in a session
 	grow    *grow // of a concatenation that appends to a value that grows, else nil
 	cache   int   // of a concatenation that appends to a cache: one more than its index; 0 elsewhere
-	commits bool  // it is the first of the run to overwrite a state
 }
 
 // Block is a list of instructions with parameters and results.

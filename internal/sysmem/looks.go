@@ -57,7 +57,7 @@ func (c *bounded) Err() error {
 			}
 		}
 	}
-	err := c.Context.Err()
+	err := c.within.Err()
 	if _, isFull := err.(*Error); isFull { // of an operation around this one, whose budget is not this one's
 		select {
 		case <-c.Done():
