@@ -17,6 +17,7 @@ type Context struct {
 	module  *ssa.Module
 	opts    Options
 	report  *Report
+	patches int // made so far
 	current *Pass
 
 	graph *ssa.Graph // being rewritten
@@ -70,8 +71,15 @@ func (c *Context) nameAll() {
 
 // record adds a patch to the report.
 func (c *Context) record(op, name, what string) {
+	c.patches++
+	if c.opts.Brief && len(c.report.Patches) == namedPatches {
+		c.report.Patches = c.report.Patches[:copy(c.report.Patches, c.report.Patches[1:])]
+	}
 	c.report.Patches = append(c.report.Patches, Patch{Pass: c.current.Name, Graph: c.graph.Name, Node: op + " " + strconv.Quote(name), What: what})
 }
+
+// namedPatches is how many of the last patches a brief report keeps: those that an error names.
+const namedPatches = 3
 
 // patch records a change that a pass made outside of its rules.
 func (c *Context) patch(n *ssa.Node, what string) { c.record(n.Op, nameOf(n), what) }

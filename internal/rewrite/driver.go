@@ -143,7 +143,7 @@ func (c *Context) run() (*Report, error) {
 		return c.report, err
 	}
 	c.report.After, c.report.Withheld = c.report.Before, c.withheldFrom(m.Graph)
-	if len(c.report.Patches) > 0 {
+	if c.patches > 0 {
 		c.report.After = Count(m.Graph)
 	}
 	return c.report, nil
@@ -196,7 +196,7 @@ func (c *Context) stage(s Stage) error {
 			return nil
 		}
 		if round == maxRounds {
-			return &Error{Pass: s.Name, Graph: c.module.Graph.Name, Err: fmt.Errorf("no fixed point after %d rounds; last changes: %s", round, c.lastPatches(3))}
+			return &Error{Pass: s.Name, Graph: c.module.Graph.Name, Err: fmt.Errorf("no fixed point after %d rounds; last changes: %s", round, c.lastPatches(namedPatches))}
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (c *Context) on(p *Pass) bool {
 // pass has changed the model, is left out: most passes of a stage in its last round, and stages that begin with passes of the one before.
 func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 	g := c.module.Graph
-	if at, ok := c.settled[p]; ok && at == len(c.report.Patches) && !c.opts.Shuffle {
+	if at, ok := c.settled[p]; ok && at == c.patches && !c.opts.Shuffle {
 		return 0, nil
 	}
 	if c.opts.Shuffle {
@@ -228,14 +228,14 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 		}
 	}
 	before := c.nodes
-	patches := len(c.report.Patches)
+	patches := c.patches
 	start := time.Now()
 	c.current = p
 	clear(c.rules)
 	if err := c.walk(g, nil); err != nil {
 		return 0, err
 	}
-	changed := len(c.report.Patches) - patches
+	changed := c.patches - patches
 	if changed > 0 {
 		if err := c.restore(p); err != nil {
 			return 0, err
@@ -243,7 +243,7 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 		c.nodes = 0
 		g.Walk(func(b *ssa.Graph) { c.nodes += len(b.Nodes) })
 	} else {
-		c.settled[p] = len(c.report.Patches)
+		c.settled[p] = c.patches
 	}
 	stat := PassStat{Stage: s.Name, Pass: p.Name, Patches: changed, Before: before, After: c.nodes, Time: time.Since(start)}
 	if s.Repeat {
@@ -358,7 +358,7 @@ func (c *Context) live(g *ssa.Graph, of operators) iter.Seq[*ssa.Node] {
 // usable reports that something reads a node, and that its operands are compatible: as the listing remembers, until the
 // next patch.
 func (c *Context) usable(l *listing, n *ssa.Node) bool {
-	if l.patches != len(c.report.Patches) {
+	if l.patches != c.patches {
 		return !c.unread(n) && !incompatible(n)
 	}
 	known := &l.usable[n.ID]
@@ -373,9 +373,9 @@ func (c *Context) usable(l *listing, n *ssa.Node) bool {
 // listing is the one of a graph as it is now.
 func (c *Context) listing(g *ssa.Graph) *listing {
 	l := c.listings[g]
-	same := l != nil && l.patches == len(c.report.Patches) && len(l.nodes) == len(g.Nodes) && (len(g.Nodes) == 0 || &l.nodes[0] == &g.Nodes[0])
+	same := l != nil && l.patches == c.patches && len(l.nodes) == len(g.Nodes) && (len(g.Nodes) == 0 || &l.nodes[0] == &g.Nodes[0])
 	if !same || c.opts.Shuffle {
-		l = newListing(len(c.report.Patches), g)
+		l = newListing(c.patches, g)
 		c.listings[g] = l
 	}
 	return l

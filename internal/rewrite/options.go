@@ -45,6 +45,9 @@ type Options struct {
 	// Growth bounds what folding may add to the weights; see [Growth].
 	Growth Growth
 
+	// Brief leaves out of the report all patches but the last ones.
+	Brief bool
+
 	// Dump, if not nil, records the graph after every pass for an HTML page.
 	Dump *Dump
 }
@@ -76,7 +79,7 @@ func (g Growth) or(list Growth, weights int64) Growth {
 // Report says what a run did.
 type Report struct {
 	Passes  []PassStat
-	Patches []Patch
+	Patches []Patch // the last ones where the options are brief
 	Before  Stats
 	After   Stats
 	// Withheld lists what a newer operator set would allow to fuse.
