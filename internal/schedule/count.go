@@ -104,6 +104,7 @@ type counter struct {
 	lists                              slab.Of[int32]
 	folded                             slab.Of[fold]
 	touches, writes, preds, overwrites []int32 // memory for the lists of a node
+	stays                              []*ssa.Value
 }
 
 // newModel counts one level. control holds what its control-flow nodes need.

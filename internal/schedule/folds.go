@@ -24,7 +24,7 @@ func (c *counter) folds(n *ssa.Node) []fold {
 	}
 	var out []fold
 	for k, y := range n.Out {
-		if !c.writesResult(n, y) {
+		if !c.writesResult(n, y) || !slices.ContainsFunc(pairs, func(a ops.Pair) bool { return a.Out == k }) {
 			continue
 		}
 		in, stays := c.overwrites[:0], c.staying(n, k, pairs)
@@ -48,25 +48,37 @@ func (c *counter) folds(n *ssa.Node) []fold {
 // mayDie reports whether an operand can be written over by a result: it has
 // the result's size or more, is a whole block or what control flow left behind, and does
 // not stay.
-func (c *counter) mayDie(operand, result *ssa.Value, stays map[*ssa.Value]bool) bool {
+func (c *counter) mayDie(operand, result *ssa.Value, stays []*ssa.Value) bool {
 	if operand.Const != nil || sizeOf(operand) < sizeOf(result) {
 		return false
 	}
 	p := c.place[operand.ID]
-	return p.root == nil || p.whole() && !stays[p.root]
+	return p.root == nil || p.whole() && !slices.Contains(stays, p.root)
 }
 
 // staying lists the blocks that a node reads through operands which result k may not
-// be written over.
-func (c *counter) staying(n *ssa.Node, k int, pairs []ops.Pair) (blocks map[*ssa.Value]bool) {
-	for _, i := range alias.Unpaired(n, k, pairs) {
-		v := n.In[i]
+// be written over; its memory serves one list after the other.
+func (c *counter) staying(n *ssa.Node, k int, pairs []ops.Pair) []*ssa.Value {
+	blocks := c.stays[:0]
+	add := func(v *ssa.Value) {
 		if root := c.place[v.ID].root; v.Const == nil && root != nil {
-			if blocks == nil {
-				blocks = map[*ssa.Value]bool{}
-			}
-			blocks[root] = true
+			blocks = append(blocks, root)
 		}
 	}
+	if len(pairs) > fewPairs {
+		for _, i := range alias.Unpaired(n, k, pairs) {
+			add(n.In[i])
+		}
+	} else {
+		for i, v := range n.In {
+			if v != nil && !slices.Contains(pairs, ops.Pair{In: i, Out: k}) {
+				add(v)
+			}
+		}
+	}
+	c.stays = blocks
 	return blocks
 }
+
+// fewPairs are looked at one by one.
+const fewPairs = 16

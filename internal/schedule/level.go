@@ -4,12 +4,15 @@ import (
 	"context"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -43,6 +46,7 @@ type leveler struct {
 	laid   laying
 	bound  int64
 	leaves []leaf
+	ahead  chan ahead // gets once what the given order comes to; nil where it is laid out when it is tried
 }
 
 // maxLeaves bounds how many sets of decisions are searched for one graph.
@@ -65,6 +69,8 @@ func (l *leveler) run() error {
 	if widest(l.g) > mostOperands {
 		return l.tryPlain()
 	}
+	l.layAhead()
+	defer l.await()
 	orders := [][]*ssa.Node{l.given, l.search(counting{}, 0)}
 	if alias.HasParts(l.g) {
 		orders = append(orders, l.search(counting{copies: true}, 0))
@@ -94,6 +100,55 @@ func (l *leveler) run() error {
 		l.bound = l.leaves[l.lowest()].bound
 	}
 	return nil
+}
+
+// aheadFrom is from how many nodes on the given order is laid out while the first search is made, and aheadBytes about how many bytes
+// both take for a node at the same time.
+const (
+	aheadFrom  = 1 << 14
+	aheadBytes = 4 << 10
+)
+
+// ahead is the given order laid out.
+type ahead struct {
+	laying
+	err error
+}
+
+// layAhead begins to lay out the given order, where the bound that searches find does not matter for that, there is memory, and another
+// core. Until it is awaited, nothing may change the graph.
+func (l *leveler) layAhead() {
+	memory := ndarray.BudgetOf(l.ctx).Bytes()
+	if n := len(l.given); n < aheadFrom || memory < aheadBytes*int64(n) || runtime.GOMAXPROCS(0) == 1 || l.owner != nil || alias.HasParts(l.g) {
+		return
+	}
+	l.ahead = make(chan ahead, 1)
+	out := l.ahead
+	rescue.Go(func() {
+		var x ahead
+		defer func() { out <- x }()
+		defer rescue.Into(&x.err)
+		x.laying, x.err = lay(l.ctx, l.g, nil, nil, 0)
+	})
+}
+
+// await is what layAhead began, once; ok is false where there is nothing, or only what depends on the bound.
+func (l *leveler) await() (x ahead, ok bool) {
+	if l.ahead == nil {
+		return x, false
+	}
+	x, l.ahead = <-l.ahead, nil
+	return x, x.err != nil || !inplace.Tried(x.timeline)
+}
+
+// layIn lays the graph out in an order.
+func (l *leveler) layIn(nodes []*ssa.Node) (laying, error) {
+	x, ok := l.await()
+	if ok && len(nodes) > 0 && &nodes[0] == &l.given[0] {
+		return x.laying, x.err
+	}
+	l.g.Nodes = nodes
+	return lay(l.ctx, l.g, l.owner, l.around, l.bound)
 }
 
 // mostOperands is up to how many operands or results of a node an order is searched for:
@@ -133,7 +188,9 @@ func (l *leveler) tryPlain() error {
 // search adds the leaf of a set of decisions whose bound is known to be no lower than
 // bound, and returns the order found for it; nil once the context has ended.
 func (l *leveler) search(how counting, bound int64) []*ssa.Node {
-	l.g.Nodes = l.given
+	if l.ahead == nil {
+		l.g.Nodes = l.given
+	}
 	m := newModel(l.ctx, l.g, l.rot, l.control, how)
 	var f found
 	if l.ctx.Err() == nil {
@@ -211,8 +268,7 @@ func (l *leveler) try(nodes []*ssa.Node) error {
 	}
 	first := len(l.tried) == 0
 	l.tried = append(l.tried, nodes)
-	l.g.Nodes = nodes
-	x, err := lay(l.ctx, l.g, l.owner, l.around, l.bound)
+	x, err := l.layIn(nodes)
 	if err != nil {
 		return err
 	}

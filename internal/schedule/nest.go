@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"sort"
 
 	"github.com/berth-onnx/berth/alias"
@@ -147,9 +149,8 @@ func (c *counter) unround(v *ssa.Value) {
 
 // overwritten lists the blocks of v's size that v may be written over, but for those that stay. What control
 // flow left behind becomes ambiguous.
-func (c *counter) overwritten(v *ssa.Value, stays map[*ssa.Value]bool) []*ssa.Value {
+func (c *counter) overwritten(v *ssa.Value, stays []*ssa.Value) []*ssa.Value {
 	var roots []*ssa.Value
-	seen := map[*ssa.Value]bool{}
 	for _, a := range ops.InPlacePairs(v.Def) {
 		x := v.Def.Input(a.In)
 		if a.Out != v.DefIndex || x == nil || x.Const != nil || sizeOf(x) != sizeOf(v) {
@@ -159,8 +160,7 @@ func (c *counter) overwritten(v *ssa.Value, stays map[*ssa.Value]bool) []*ssa.Va
 		for _, q := range p.regions {
 			c.ambiguousRegions[q] = true
 		}
-		if p.whole() && !seen[p.root] && !stays[p.root] {
-			seen[p.root] = true
+		if p.whole() && !slices.Contains(roots, p.root) && !slices.Contains(stays, p.root) {
 			roots = append(roots, p.root)
 		}
 	}
