@@ -101,7 +101,7 @@ func foldWith(ctx context.Context, t *liveness.Timeline, o options, prescribed [
 	if o.merge {
 		f.mergeAlternatives(ctx, func(a, b int) bool { return true })
 	}
-	if prescribed == nil {
+	if prescribed == nil && Tried(t) {
 		f.least = max(f.leastHeld(ctx, t, o), o.bound)
 	}
 	f.foldOperands(ctx, o.overs, prescribed)

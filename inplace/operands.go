@@ -42,9 +42,8 @@ type choice struct {
 
 // overs lists all pairs, in order of the steps.
 func overs(ctx context.Context, t *liveness.Layout) []over {
-	type key struct{ in, out int }
 	list := make([]over, 0, len(t.Steps))
-	at := make(map[key]int, len(t.Steps))
+	known := pairIndex{first: make([]int32, len(t.Vars))}
 	var runs slab.Of[liveness.Range]
 	var found []over
 	for s := range t.Steps {
@@ -58,17 +57,58 @@ func overs(ctx context.Context, t *liveness.Layout) []over {
 			}
 			point := liveness.Set(runs.Make(1))
 			point[0] = liveness.Range{Lo: s, Hi: s + 1}
-			k := key{o.in, o.out}
-			i, ok := at[k]
-			if !ok {
-				i = len(list)
-				at[k] = i
+			at := known.find(list, o)
+			if at < 0 {
+				at = known.add(list, o)
 				list = append(list, o)
 			}
-			list[i].points = list[i].points.Union(point)
+			list[at].points = list[at].points.Union(point)
 		}
 	}
 	return list
+}
+
+// pairIndex finds a pair in a list of pairs. Those of one result mostly follow each other from the first on, where few are looked at
+// one by one; a map holds the others.
+type pairIndex struct {
+	first []int32 // by result: the place of its first pair plus one, 0 for none
+	other map[[2]int]int
+}
+
+const fewPairs = 8
+
+// find is the place of a pair, -1 if it is not in the list.
+func (x *pairIndex) find(list []over, o over) int {
+	if x.first[o.out] == 0 {
+		return -1
+	}
+	from := int(x.first[o.out]) - 1
+	for i := from; i < min(from+fewPairs, len(list)) && list[i].out == o.out; i++ {
+		if list[i].in == o.in {
+			return i
+		}
+	}
+	if at, ok := x.other[[2]int{o.in, o.out}]; ok {
+		return at
+	}
+	return -1
+}
+
+// add notes the place of a pair that comes to the end of the list.
+func (x *pairIndex) add(list []over, o over) int {
+	at := len(list)
+	if x.first[o.out] == 0 {
+		x.first[o.out] = int32(at + 1)
+		return at
+	}
+	if at < int(x.first[o.out])-1+fewPairs && list[at-1].out == o.out {
+		return at // find comes to it
+	}
+	if x.other == nil {
+		x.other = map[[2]int]int{}
+	}
+	x.other[[2]int{o.in, o.out}] = at
+	return at
 }
 
 // foldOperands folds results over operands of their size.

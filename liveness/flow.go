@@ -118,13 +118,16 @@ func (f *Flow) solve(ctx context.Context) []Set {
 
 // occurrence is a step that reads or writes a variable.
 type occurrence struct {
-	step     int
+	at       int32
 	use, def bool
 }
 
+// step is its place among the steps.
+func (o occurrence) step() int { return int(o.at) }
+
 // occurrences lists them by variable, in order of the steps, until the context ends.
 func (f *Flow) occurrences(ctx context.Context) [][]occurrence {
-	count := make([]int, f.Vars)
+	count := make([]int32, f.Vars)
 	for _, lists := range [][][]int{f.Uses, f.Defs} {
 		for s, vars := range lists {
 			if s%1024 == 1023 && ctx.Err() != nil {
@@ -137,17 +140,17 @@ func (f *Flow) occurrences(ctx context.Context) [][]occurrence {
 	}
 	total := 0
 	for _, n := range count {
-		total += n
+		total += int(n)
 	}
 	all, out := make([]occurrence, total), make([][]occurrence, f.Vars)
 	for v, n := range count {
 		out[v], all = all[:0:n], all[n:]
 	}
 	at := func(v, step int) *occurrence {
-		if k := len(out[v]); k > 0 && out[v][k-1].step == step {
+		if k := len(out[v]); k > 0 && out[v][k-1].step() == step {
 			return &out[v][k-1]
 		}
-		out[v] = append(out[v], occurrence{step: step})
+		out[v] = append(out[v], occurrence{at: int32(step)})
 		return &out[v][len(out[v])-1]
 	}
 	for s := range f.Uses {
@@ -178,7 +181,7 @@ func (o occurrence) transfer() transfer { return transfer{gen: o.use, pass: !o.d
 func (a *Arm) backward(at []occurrence, f func(in *Fork, at []occurrence)) {
 	for i := len(at); i > 0; {
 		j := i - 1
-		fork := a.forkAt(at[j].step)
+		fork := a.forkAt(at[j].step())
 		if fork != nil {
 			j = before(at, fork.lo())
 		}
@@ -189,7 +192,7 @@ func (a *Arm) backward(at []occurrence, f func(in *Fork, at []occurrence)) {
 
 // before is how many occurrences come before a step.
 func before(at []occurrence, step int) int {
-	return sort.Search(len(at), func(i int) bool { return at[i].step >= step })
+	return sort.Search(len(at), func(i int) bool { return at[i].step() >= step })
 }
 
 func (a *Arm) transfer(at []occurrence) transfer {
@@ -252,13 +255,13 @@ func (e *emitter) arm(a *Arm, at []occurrence, live bool) {
 		o := at[0]
 		if o.def {
 			if !live {
-				end = min(o.step+2, a.straight(o.step))
+				end = min(o.step()+2, a.straight(o.step()))
 			}
-			e.add(o.step, end)
+			e.add(o.step(), end)
 			live = false
 		}
 		if o.use && !live {
-			live, end = true, o.step+1
+			live, end = true, o.step()+1
 		}
 	})
 	if live {
