@@ -57,7 +57,7 @@ func Attentions(ctx context.Context, g *ssa.Graph, b Attender, o AttentionOption
 			if err != nil || gone[n] || n.Op != "Softmax" || n.Domain != "" || n.Opaque {
 				continue
 			}
-			a := &attention{g: body}
+			a := &attention{g: body, all: o.All}
 			if a.match(n) && (o.All || a.pays()) && a.replace(b, o, gone) {
 				made++
 			}
@@ -82,6 +82,7 @@ const (
 // attention is a match: where operands lie, with a stride for each factor.
 type attention struct {
 	g       *ssa.Graph
+	all     bool          // the match is wanted whether it pays or not
 	dt      ndarray.DType // of all operands but masks that choose: float32, or a half type
 	sizes   []int64
 	dims    [][]int // the batch of scores at the node that is looked at: factors of its dimensions
@@ -120,7 +121,7 @@ func (a *attention) match(n *ssa.Node) bool {
 		return false
 	}
 	chain := a.scores(n.In[0], n, ndarray.Product(shape), maxScoreNodes)
-	if chain == nil || !a.first(chain[len(chain)-1].node) {
+	if chain == nil || !a.all && !a.mayPay(n, chain[len(chain)-1].node) || !a.first(chain[len(chain)-1].node) {
 		return false
 	}
 	for _, m := range slices.Backward(chain[:len(chain)-1]) {
@@ -129,6 +130,33 @@ func (a *attention) match(n *ssa.Node) bool {
 		}
 	}
 	return a.second(n.Out[0])
+}
+
+// mayPay reports that the nodes between a Softmax and the product of weights and values are no match, or that one node pays. Many
+// attentions are small, and this is seen from the shapes of both products.
+func (a *attention) mayPay(softmax, first *ssa.Node) bool {
+	p := a.withoutNaN(softmax.Out[0])
+	a.toZero = false
+	for {
+		if len(p.Uses()) != 1 {
+			return true
+		}
+		n := p.Uses()[0].Node
+		if n.Op == "MatMul" && n.Domain == "" && !n.Opaque {
+			scores, _ := softmax.Out[0].Type.Static()
+			q, okQ := first.In[0].Type.Static()
+			v, okV := n.In[1].Type.Static()
+			if !okQ || !okV || len(q) < 2 || len(v) < 2 {
+				return true
+			}
+			a.sizes = []int64{int64(scores[len(scores)-2]), int64(scores[len(scores)-1]), int64(q[len(q)-1]), int64(v[len(v)-1])}
+			return a.pays()
+		}
+		if !keepsElements(n) {
+			return true
+		}
+		p = n.Out[0]
+	}
 }
 
 func (a *attention) isFloat(v *ssa.Value) bool {
