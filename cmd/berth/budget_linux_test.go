@@ -390,3 +390,16 @@ func TestTerminalWithoutSize(t *testing.T) {
 		p.done()
 	}
 }
+
+// TestPlanLeftOut: a file that is written without its memory plan, because there is no memory to compile the model, says so: its content
+// depends on the budget.
+func TestPlanLeftOut(t *testing.T) {
+	path := textModel(t, `in %x: float32[1,1,200000,8] %y = AveragePool(%x) [kernel_shape=[199999,5], pads=[1,2,1,2]] out %y`)
+	optimize := func(limit string) []string {
+		return []string{"optimize", path, "-o", filepath.Join(t.TempDir(), "o.onnx"), "--no-verify", "--no-compare", "--max-memory=" + limit}
+	}
+	got := carryOut(t, [][]string{optimize("40MB"), optimize("1GB")})[1:]
+	assert.Equal(t, []int{exitDone, exitDone}, []int{got[0].code, got[1].code})
+	assert.Contains(t, got[0].text, "the file is written without its memory plan: ")
+	assert.NotContains(t, got[1].text, "plan")
+}

@@ -171,18 +171,3 @@ func TestRandomArrayEnds(t *testing.T) {
 	}
 	assert.Equal(t, 1<<16, seen)
 }
-
-// TestPlanLeftOut: a file that is written without its memory plan, because there is no memory to compile the model, says so; its content
-// depends on the budget.
-func TestPlanLeftOut(t *testing.T) {
-	model := textModel(t, `in %x: float32[1,1,140000,8] %y = AveragePool(%x) [kernel_shape=[139999,5], pads=[69999,2,69999,2]] out %y`)
-	for _, c := range []struct {
-		limit string
-		out   bool
-	}{{"48MB", true}, {"2GB", false}} {
-		o := cli(t, "optimize", model, "-o", filepath.Join(t.TempDir(), "out.onnx"), "--no-verify", "--no-compare", "--json", "--max-memory", c.limit)
-		require.Zero(t, o.code, o.err)
-		assert.Equal(t, c.out, strings.Contains(o.err, "the file is written without its memory plan"), o.err)
-		assert.Equal(t, c.out, strings.Contains(o.out, `"plan_left_out":`), o.out)
-	}
-}
