@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +176,33 @@ func TestMinPeakEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.NoError(t, ops.Check(g))
 	}
+}
+
+// TestAheadIsTheSame: a large graph has the same answer where the given order is laid out while another one is searched.
+func TestAheadIsTheSame(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("in %x0: float32[256]\n")
+	blocks := aheadFrom/4 + 1
+	for i := range blocks {
+		fmt.Fprintf(&text, "%%a%d = Exp(%%x%d) %%b%d = Neg(%%x%d) %%s%d = ReduceMax(%%b%d) %%x%d = Mul(%%a%d, %%s%d)\n", i, i, i, i, i, i, i+1, i, i)
+	}
+	fmt.Fprintf(&text, "out %%x%d", blocks)
+	answer := func(cores int) (*Result, []string) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		g := parse(t, text.String())
+		r, err := MinPeak(t.Context(), g)
+		require.NoError(t, err)
+		require.NotNil(t, r.Timeline, "large")
+		return &Result{Peak: r.Peak, LowerBound: r.LowerBound, Proven: r.Proven, Nodes: r.Nodes}, strings.Fields(opsOf(g))
+	}
+	alone, order := answer(1)
+	together, same := answer(2)
+	assert.Equal(t, alone, together)
+	assert.Equal(t, order, same)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := MinPeak(ended, parse(t, text.String()))
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // TestIrregularCells: cells that reach over each other have no cut between them,
