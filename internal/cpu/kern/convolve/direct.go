@@ -39,8 +39,8 @@ type directConv struct {
 	rows      int        // output rows
 	cuts      gemm.Split // pieces of a row
 	chain     int        // planes whose products are added up one after the other
-	perTask   int        // rows of a task (pieces, if flat)
-	rowTasks  int        // tasks of a pair of blocks
+	parts     gemm.Split // tasks of a pair of blocks: rows (pieces, if flat)
+	perPair   gemm.Split // pairs of blocks, where tasks widen several
 	rowsFirst bool       // neighbouring tasks share rows rather than weights
 }
 
@@ -84,18 +84,17 @@ func (d *directConv) cut() {
 	}
 	one := unit * 2 * d.b * d.icg * d.taps
 	work := gemm.TaskWork(d.s.Batch*d.allPairs()*units*one, directWork)
-	d.perTask = max(1, min(units, machine.CeilDiv(work, max(1, one))))
+	perTask := machine.CeilDiv(work, max(1, one))
 	const small = 1 << 17 // floats of weights that fit the L2 cache
 	d.rowsFirst = d.pairLen()*d.pairs() <= small
-	if d.widens = d.rowsFirst && d.canWiden(); d.widens {
-		work /= d.pairs()
-		d.perTask = max(1, min(units, machine.CeilDiv(work, max(1, one))))
+	if d.widens = d.canWiden(); d.widens {
+		d.cutWidened(units, unit)
+		return
 	}
 	if most := d.cachedUnits(unit); most > 0 {
-		d.perTask, d.rowsFirst = min(d.perTask, most), true
+		perTask, d.rowsFirst = min(perTask, most), true
 	}
-	d.perTask = gemm.NewSplit(units, d.perTask).Largest()
-	d.rowTasks = machine.CeilDiv(units, d.perTask)
+	d.parts = gemm.NewSplit(units, max(1, perTask))
 }
 
 // cachedUnits is how many units of so many output pixels a task may take for the channels of its input to
@@ -117,9 +116,9 @@ func (d *directConv) cachedUnits(unit int) int {
 // tasks is the number of tasks of one image.
 func (d *directConv) tasks() int {
 	if d.widens {
-		return d.rowTasks
+		return d.parts.P * d.perPair.P
 	}
-	return d.allPairs() * d.rowTasks
+	return d.allPairs() * d.parts.P
 }
 
 // packing lays out, for each pair of blocks, input channels, kernel rows, taps, the
@@ -173,22 +172,21 @@ type directTask struct {
 	group, pair, blocks int
 	u0, u1              int // rows, or pieces of a flat image
 	pixel, pixels       int // the output pixels, flat
+
+	half, halfRes []uint16 // where the first pixel goes if kernels narrow, and its residual
 }
 
 // taskAt is task i of an image.
 func (d *directConv) taskAt(i int) directTask {
 	all := d.allPairs()
-	gp, rt := i/d.rowTasks, i%d.rowTasks
+	gp, rt := i/d.parts.P, i%d.parts.P
 	if d.rowsFirst {
 		gp, rt = i%all, i/all
 	}
-	k := directTask{group: gp / d.pairs(), pair: gp % d.pairs(), u0: rt * d.perTask}
+	k := directTask{group: gp / d.pairs(), pair: gp % d.pairs()}
 	k.blocks = min(2, d.outBlocks-2*k.pair)
-	units := d.rows
-	if d.flat {
-		units = d.cuts.P
-	}
-	return d.within(k, k.u0, min(k.u0+d.perTask, units))
+	first, n := d.parts.Part(rt)
+	return d.within(k, first, first+n)
 }
 
 // within is a task over other rows, or pieces.
@@ -242,7 +240,14 @@ func (d *directConv) compute(r *convRun, in []float32, a *simd.DirectArgs, k *di
 		x, n := d.cuts.Part(q)
 		a.In = machine.Ptr(in, (row*d.step[0]*d.pad.pCols+x*d.step[1]-skipped)*d.width)
 		at := (row*d.rowLen + x - k.pixel) * d.b
-		a.Out = machine.Ptr(tile, at)
+		if k.half != nil {
+			a.Half = machine.Ptr(k.half, at)
+			if k.halfRes != nil {
+				a.HalfRes = machine.Ptr(k.halfRes, at)
+			}
+		} else {
+			a.Out = machine.Ptr(tile, at)
+		}
 		if res != nil {
 			a.Res = machine.Ptr(res, at)
 		}
@@ -268,20 +273,20 @@ func (d *directConv) sum(n, blocks int, a *simd.DirectArgs) {
 		return
 	}
 	c := *a
-	c.Flags &^= simd.DirectCut
+	c.Flags &^= simd.DirectCut | simd.DirectHalf
 	d.t.Direct(n, blocks, !d.s.InBlocked, &c)
 	c.In, c.W = unsafe.Add(a.In, full*a.Plane), unsafe.Add(a.W, 4*full*d.chain*d.width*blocks*d.b)
 	c.Ic, c.Kw, c.Res = 1, rest, a.Out
-	c.Flags = simd.DirectRes | a.Flags&simd.DirectCut
+	c.Flags = simd.DirectRes | a.Flags&(simd.DirectCut|simd.DirectHalf)
 	d.t.Direct(n, blocks, !d.s.InBlocked, &c)
 }
 
 // pixels is the most pixels of a task.
 func (d *directConv) pixels() int {
 	if d.flat {
-		return d.perTask * d.cuts.Largest()
+		return d.parts.Largest() * d.cuts.Largest()
 	}
-	return d.perTask * d.rowLen
+	return d.parts.Largest() * d.rowLen
 }
 
 func (d *directConv) perWorker() int {

@@ -1,6 +1,8 @@
 package convolve
 
 import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 )
@@ -10,6 +12,8 @@ import (
 //
 //	X f16 ──▶ strip, or rows with their padding, f32 ──▶ tile f32 ──▶ Y f16
 //	                                   residual f16 ──▶ ┘
+//
+// Direct kernels narrow to binary16, and widen the residual, in the registers that hold their sums.
 
 // Half is an element type of images.
 type Half uint8
@@ -106,12 +110,42 @@ func (h Half) narrow(dst []uint16, src []float32) {
 	}
 }
 
+// narrows reports whether kernels write halves.
+func (d *directConv) narrows() bool {
+	return d.s.Half == Binary16 && d.s.InBlocked && d.s.OutBlocked && d.after == simd.Identity && d.t.Level != machine.LevelGeneric
+}
+
 // halfPixels is about how many pixels of a pair of blocks are computed before they are narrowed.
 const halfPixels = 128
 
-// canWiden reports whether a task may take all pairs of output blocks over pixels that it widens for itself.
+// canWiden reports whether a task takes pairs of output blocks over pixels that it widens for itself: not with so many weights that only a
+// pair of them stays in the cache.
 func (d *directConv) canWiden() bool {
-	return d.s.Half != NoHalf && d.flat && d.s.InBlocked && d.s.Groups == 1 && !d.pad.needed()
+	const most = 1 << 18 // floats
+	return d.s.Half != NoHalf && d.flat && d.s.InBlocked && d.s.Groups == 1 && !d.pad.needed() && d.pairLen()*d.pairs() <= most
+}
+
+// widenCached is how many floats of the input a task keeps in its cache.
+const widenCached = 1 << 15
+
+// cutWidened divides pieces of the image, and pairs where these are few, over tasks as long as each other. What pairs of several tasks read is
+// widened once for each.
+func (d *directConv) cutWidened(units, unit int) {
+	const (
+		tasks = 16 // where there is work for so many
+		least = 4  // pieces of a task
+		even  = 8  // most numbers of threads divide it
+	)
+	work := gemm.TaskWork(0, directWork)
+	want := min(tasks, machine.CeilDiv(d.rowLen*d.s.OutC*d.icg, work))
+	parts := machine.CeilDiv(units, max(1, widenCached/(d.inPlanes*d.b*unit)))
+	parts = max(parts, min(want, units/least))
+	if parts > even {
+		parts = machine.RoundUp(parts, even)
+	}
+	parts = max(1, min(parts, units))
+	d.parts = gemm.Split{N: units, P: parts, Base: units / parts, Extra: units % parts}
+	d.perPair = gemm.NewSplit(d.pairs(), machine.CeilDiv(d.pairs(), machine.CeilDiv(want, parts)))
 }
 
 // halfUnits is how many rows, or pieces of a flat image, are computed before they are narrowed.
@@ -120,14 +154,16 @@ func (d *directConv) halfUnits() int {
 	if d.flat {
 		unit = d.cuts.Largest()
 	}
-	if d.widens {
-		const cached = 1 << 15 // floats of the input
-		most = min(most, cached/(d.inPlanes*d.b))
+	if d.narrows() {
+		most = d.outN
 	}
-	return min(max(1, most/unit), d.perTask)
+	if d.widens {
+		most = min(most, widenCached/(d.inPlanes*d.b))
+	}
+	return min(max(1, most/unit), d.parts.Largest())
 }
 
-// halfFloats are the floats of a tile of results, with a block in the plain layout, and of the pixels that it is computed from.
+// halfFloats are the floats of a tile of results, with a block in the plain layout, or of the sums of a call, and of the pixels that it is computed from.
 func (d *directConv) halfFloats() (tile, in int) {
 	pixels := d.halfUnits() * d.rowLen
 	if d.flat {
@@ -135,6 +171,9 @@ func (d *directConv) halfFloats() (tile, in int) {
 	}
 	if d.widens {
 		in = d.inPlanes * d.b * pixels
+	}
+	if d.narrows() {
+		return 2 * d.b * d.cuts.Largest(), in
 	}
 	return 3 * d.b * pixels, in
 }
@@ -151,19 +190,22 @@ func (d *directConv) halves(r *convRun, k directTask, worker int) {
 	}
 }
 
-// widened computes task i, some pixels of all pairs of blocks.
+// widened computes task i, some pixels of some pairs of blocks.
 func (d *directConv) widened(r *convRun, i, worker int) {
 	buf := r.buffer(worker)
 	nt, ni := d.halfFloats()
 	tile, in := buf.Floats(nt), buf.Floats(ni)
-	step, last := d.halfUnits(), min((i+1)*d.perTask, d.cuts.P)
-	for u := i * d.perTask; u < last; u += step {
+	step := d.halfUnits()
+	first, n := d.parts.Part(i % d.parts.P)
+	pair, pairs := d.perPair.Part(i / d.parts.P)
+	last := first + n
+	for u := first; u < last; u += step {
 		k := d.within(directTask{}, u, min(u+step, last))
 		plane := k.pixels * d.b
 		for j := range d.inPlanes {
 			r.from.take(in[j*plane:][:plane], (j*d.inN+k.pixel)*d.b)
 		}
-		for k.pair = range d.pairs() {
+		for k.pair = pair; k.pair < pair+pairs; k.pair++ {
 			k.blocks = min(2, d.outBlocks-2*k.pair)
 			d.halfTile(r, in, plane, &k, tile)
 		}
@@ -173,10 +215,14 @@ func (d *directConv) widened(r *convRun, i, worker int) {
 // halfTile computes a task in the cache, over input planes of so many floats, and narrows it into the result.
 func (d *directConv) halfTile(r *convRun, in []float32, plane int, k *directTask, tile []float32) {
 	a, size := d.args(r, k, plane), k.pixels*d.b
-	a.OutBlock = 4 * size
 	if d.clamp {
 		a.Flags |= simd.DirectCut
 	}
+	if d.narrows() {
+		d.narrowTile(r, in, &a, k, tile)
+		return
+	}
+	a.OutBlock = 4 * size
 	var res []float32
 	if d.s.Epilogue.Residual {
 		a.Flags |= simd.DirectRes
@@ -188,6 +234,26 @@ func (d *directConv) halfTile(r *convRun, in []float32, plane int, k *directTask
 	d.compute(r, in, &a, k, tile, res)
 	for j := range k.blocks {
 		d.leaveHalf(r, k, j, tile)
+	}
+}
+
+// narrowTile computes a task whose kernels write halves; sums of a call have room for those of chains.
+func (d *directConv) narrowTile(r *convRun, in []float32, a *simd.DirectArgs, k *directTask, sums []float32) {
+	at, _ := d.halfAt(r, k, 0)
+	a.Out, a.OutBlock, a.HalfBlock = machine.Ptr(sums, 0), 4*d.b*d.cuts.Largest(), 2*d.b*d.outN
+	a.Flags |= simd.DirectHalf
+	t := *k
+	t.half = r.args.Halves.Y[at:]
+	if d.s.Epilogue.Residual {
+		a.Flags |= simd.DirectHalfRes
+		t.halfRes = r.args.Halves.Residual[at:]
+	}
+	d.compute(r, in, a, &t, nil, nil)
+	for j := range k.blocks {
+		have := d.s.OutC - (k.group*d.outBlocks+2*k.pair+j)*d.b
+		if d.clears && have < d.b {
+			clearLanes(t.half[j*d.outN*d.b:][:k.pixels*d.b], have, d.b)
+		}
 	}
 }
 

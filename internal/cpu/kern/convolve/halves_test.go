@@ -30,11 +30,13 @@ func TestConvHalves(t *testing.T) {
 		for i, s := range specs {
 			for j, ends := range append(blockedEnds, [2]bool{}) {
 				s.InBlocked, s.OutBlocked = ends[0], ends[1]
-				s.Epilogue, s.Half = blockedEpilogues[(i+j)%len(blockedEpilogues)], Binary16+Half((i+j)%2)
+				s.Epilogue = blockedEpilogues[(i+j)%len(blockedEpilogues)]
 				plan := ConvPlan{Algorithm: blockedAlgorithms(geometryOf(t, s))[0]}
 				s.ConstW = true
 				if TakesHalves(s, plan) && (geometryOf(t, s).isBlocked() || geometryOf(t, s).directFits()) {
-					compareHalves(t, s, plan)
+					for _, s.Half = range []Half{Binary16, Bfloat16} {
+						compareHalves(t, s, plan)
+					}
 				}
 			}
 		}
