@@ -88,7 +88,7 @@ func (d *directConv) cut() {
 	const small = 1 << 17 // floats of weights that fit the L2 cache
 	d.rowsFirst = d.pairLen()*d.pairs() <= small
 	if d.widens = d.canWiden(); d.widens {
-		d.cutWidened(units, unit)
+		d.cutWidened()
 		return
 	}
 	if most := d.cachedUnits(unit); most > 0 {
@@ -412,6 +412,10 @@ func (p *paddedCopy) plane(dst []float32, src source) {
 
 // skip copies every few pixels of a row.
 func (p *paddedCopy) skip(dst []float32, src source) {
+	if src.half != NoHalf {
+		p.skipHalves(dst, src)
+		return
+	}
 	for x := range p.pCols {
 		to := dst[x*p.width:][:p.width]
 		if from := x*p.step[1] - p.left; from < 0 || from >= p.cols {

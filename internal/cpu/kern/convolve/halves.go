@@ -1,6 +1,8 @@
 package convolve
 
 import (
+	"unsafe"
+
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
@@ -101,6 +103,22 @@ func (r *convRun) bringHalves(block, plain []float32, at, step, channels, n int)
 	c.t.Transpose(&block[0], &plain[0], n, 4*b, 4*n, channels)
 }
 
+// skipHalves is skip for halves, which are widened together: they lie in the second half of the row until then, where none is overwritten
+// before it is read.
+func (p *paddedCopy) skipHalves(dst []float32, src source) {
+	n := p.pCols * p.width
+	row := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(dst))), 2*n)[n:]
+	for x := range p.pCols {
+		to := row[x*p.width:][:p.width]
+		if from := x*p.step[1] - p.left; from < 0 || from >= p.cols {
+			clear(to)
+		} else {
+			copy(to, src.halves[from*p.width:])
+		}
+	}
+	src.half.widen(dst[:n], row)
+}
+
 // narrow rounds to the type.
 func (h Half) narrow(dst []uint16, src []float32) {
 	if h == Bfloat16 {
@@ -118,28 +136,34 @@ func (d *directConv) narrows() bool {
 // halfPixels is about how many pixels of a pair of blocks are computed before they are narrowed.
 const halfPixels = 128
 
-// canWiden reports whether a task takes pairs of output blocks over pixels that it widens for itself: not with so many weights that only a
-// pair of them stays in the cache.
+// A task that widens its pixels keeps so many floats of them in the cache, and computes so many pieces of the image at least.
+const (
+	widenCached = 1 << 15
+	widenLeast  = 4
+)
+
+// canWiden reports whether a task takes pairs of output blocks over pixels that it widens for itself: not with so many weights, or channels of
+// a pixel, that they would be read for few pixels at a time.
 func (d *directConv) canWiden() bool {
-	const most = 1 << 18 // floats
-	return d.s.Half != NoHalf && d.flat && d.s.InBlocked && d.s.Groups == 1 && !d.pad.needed() && d.pairLen()*d.pairs() <= most
+	const most = 1 << 18 // floats of weights
+	return d.s.Half != NoHalf && d.flat && d.s.InBlocked && d.s.Groups == 1 && !d.pad.needed() && d.pairLen()*d.pairs() <= most && d.widenUnits() >= widenLeast
 }
 
-// widenCached is how many floats of the input a task keeps in its cache.
-const widenCached = 1 << 15
+// widenUnits is how many pieces of the image with all their channels stay in the cache.
+func (d *directConv) widenUnits() int {
+	return widenCached / (d.inPlanes * d.b * d.cuts.Largest())
+}
 
 // cutWidened divides pieces of the image, and pairs where these are few, over tasks as long as each other. What pairs of several tasks read is
 // widened once for each.
-func (d *directConv) cutWidened(units, unit int) {
+func (d *directConv) cutWidened() {
 	const (
 		tasks = 16 // where there is work for so many
-		least = 4  // pieces of a task
 		even  = 8  // most numbers of threads divide it
 	)
-	work := gemm.TaskWork(0, directWork)
+	units, work := d.cuts.P, gemm.TaskWork(0, directWork)
 	want := min(tasks, machine.CeilDiv(d.rowLen*d.s.OutC*d.icg, work))
-	parts := machine.CeilDiv(units, max(1, widenCached/(d.inPlanes*d.b*unit)))
-	parts = max(parts, min(want, units/least))
+	parts := max(machine.CeilDiv(units, d.widenUnits()), min(want, units/widenLeast))
 	if parts > even {
 		parts = machine.RoundUp(parts, even)
 	}
