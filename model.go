@@ -66,6 +66,7 @@ func newModel(o onnximport.Options, opts []Option) func(*ssa.Module, error) (*Mo
 		}
 		out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), true), weights: sync.OnceValue(weights.New), constants: program.NewConstants()}
 		out.kept.most = newConfig(opts).programs
+		out.life.share.files.discard() // what importing has read; of the graph nothing is read again
 		return out, nil
 	}
 }

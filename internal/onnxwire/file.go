@@ -237,6 +237,9 @@ func openUntil(ctx context.Context, path string, open func(ctx context.Context, 
 	return rescue.Until(ctx, func() (*Mapping, error) { return open(ctx, path) })
 }
 
+// Bytes returns the content, which must not be written to, nor used after Close.
+func (f *File) Bytes() []byte { return f.mapping.Bytes() }
+
 // Size returns the size of the file in bytes, 0 after Close.
 func (f *File) Size() int {
 	return len(f.mapping.Bytes())
