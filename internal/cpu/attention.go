@@ -256,7 +256,7 @@ func (a *attention) memory(c *ops.Call, join [2]int, h *heads, in int) []float32
 	return f32(c.In[in])
 }
 
-// join copies past and new vectors one behind the other.
+// join copies past and new vectors one behind the other. It looks at the context before every head.
 func (a *attention) join(c *ops.Call, join [2]int, h *heads, in, past int) {
 	if join[0] < 0 && join[1] < 0 {
 		return
@@ -266,6 +266,9 @@ func (a *attention) join(c *ops.Call, join [2]int, h *heads, in, past int) {
 	fresh, _ := headsOf(arrayOf(c.In[in]).Shape, h.n, in)
 	for b := range a.batch {
 		for i := range h.n {
+			if c.Ended() {
+				return
+			}
 			to := dst[h.at(b, i, 0):][:h.head]
 			if old != nil {
 				n := a.past * h.size

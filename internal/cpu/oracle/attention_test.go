@@ -1,12 +1,18 @@
 package oracle
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand"
+	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -224,4 +230,40 @@ func span(from, to int) (list []int) {
 		list = append(list, i)
 	}
 	return list
+}
+
+// TestAttentionPastEnds: caches are not copied for a run whose context has ended.
+func TestAttentionPastEnds(t *testing.T) {
+	g := ssa.NewGraph("attention")
+	c := &ops.Call{Threads: 1}
+	for i, length := range []int{1, 1, 1, 0, 3, 3} {
+		if length == 0 {
+			c.In = append(c.In, nil)
+			continue
+		}
+		c.In = append(c.In, ndarray.Must(ndarray.Float32, 1, 2, length, 4))
+		g.AddParam(fmt.Sprint("x", i), ssa.StaticTensor(ndarray.Float32, 1, 2, length, 4))
+	}
+	c.Node = g.NewNode("Attention", slices.Insert(slices.Clone(g.Params), 3, nil), 3)
+	require.NoError(t, ops.Infer(c.Node))
+	for _, v := range c.Node.Out {
+		shape, _ := v.Type.Static()
+		y := ndarray.Must(ndarray.Float32, shape...)
+		y.SetFloat(0, 7)
+		c.Out = append(c.Out, y)
+	}
+	p, err := cpu.New().Prepare(t.Context(), c.Node, 1)
+	require.NoError(t, err)
+	c.Scratch = make([]byte, p.Scratch+64)
+	for _, ended := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if c.Ctx = ctx; ended {
+			cancel()
+		}
+		require.NoError(t, p.Kernel.Run(c))
+		for _, y := range c.Out[1:] {
+			require.Equal(t, ended, y.(*ndarray.Array).Float(0) == 7)
+		}
+		cancel()
+	}
 }

@@ -265,6 +265,7 @@ LRN(float32[1,N,256]) size=N
 2= RNN(float32[N,4,64], float32[1,64,64], float32[1,64,64]) hidden_size=64
 LSTM(float32[2,N,64], float32[1,256,64], float32[1,256,64]) hidden_size=64
 2= com.microsoft.DynamicQuantizeLSTM(float32[N,4,64], uint8[1,64,256], uint8[1,64,256], _, _, _, _, _, float32[1], uint8[1], float32[1], uint8[1]) hidden_size=64
+Attention(float32[1,1,512,512], float32[1,1,N,512], float32[1,1,N,64], float32=nan)
 Attention(float32[1,N,128], float32[1,N,128], float32[1,N,128]) q_num_heads=2 kv_num_heads=2
 Attention(float16[1,2,N,64], float16[1,2,N,64], float16[1,2,N,64]) is_causal=1
 FlexAttention | ai.onnx.preview.{}(float32[1,2,N,64], float32[1,2,N,64], float32[1,2,N,64])

@@ -3,6 +3,7 @@ package attend
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
 
@@ -85,21 +86,25 @@ func (j *job) seenBy(s int) (first, last int) {
 }
 
 // onlySeen computes rows of the result again that are not finite, from the keys that have a part in them: the
-// value of one that is masked may be infinite or NaN, of which 0·v would make NaN.
+// value of one that is masked may be infinite or NaN, of which 0·v would make NaN. Of a score that is NaN, or infinite, all weights are NaN.
 func (j *job) onlySeen(first, rows int) {
 	p := j.r.p
 	if !p.s.Seen {
 		return
 	}
-	for s := first; s < first+rows; s++ {
+	for s := first; s < first+rows && !machine.Closed(j.r.a.Done); s++ {
 		y := j.row(s)
 		if sum := p.t.SumAbs(&y[0], len(y)); sum-sum == 0 {
 			continue
 		}
 		sink, sum := j.atFirst()
 		top := sink
-		for t := range p.s.T {
+		for t := 0; t < p.s.T && top <= math.MaxFloat32; t++ {
 			top = max(top, j.score(s, t))
+		}
+		if !(top <= math.MaxFloat32) {
+			fill(y, float32(math.NaN()))
+			continue
 		}
 		sums := float64(sum) * math.Exp(float64(sink)-float64(top))
 		for t := range p.s.T {
