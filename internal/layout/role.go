@@ -236,18 +236,12 @@ func costAlike(m, n *ssa.Node) bool {
 		(m.Domain == ops.Private && sameTexts(m.Attrs, n.Attrs) || m.Domain != ops.Private && ops.SameAttrs(m, n))
 }
 
-// sameTexts compares attributes, none of which is a tensor, and programs by their text.
+// sameTexts compares attributes, programs by their text.
 func sameTexts(as, bs []ssa.Attr) bool {
-	if len(as) != len(bs) {
-		return false
-	}
-	for i := range as {
-		a, b := &as[i], &bs[i]
-		if a.Name != b.Name || a.S != b.S || a.I != b.I || a.F != b.F || !slices.Equal(a.Ints, b.Ints) || !slices.Equal(a.Floats, b.Floats) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(as, bs, func(a, b ssa.Attr) bool {
+		a.Other, b.Other = nil, nil
+		return a.Equal(b)
+	})
 }
 
 // keeper is the role of an operator whose result lies like its images.
