@@ -159,6 +159,39 @@ func TestDeadTaps(t *testing.T) {
 	})
 }
 
+// TestRowChains: convolutions as products with positions as rows add up 128 products at most one after the other. Products of 2⁻²⁵ are lost in
+// the chain that begins with 1 and in no other, whose sums are rounded once.
+func TestRowChains(t *testing.T) {
+	fill := func(first, rest float32) func(*rand.Rand, *ndarray.Array) {
+		return func(_ *rand.Rand, a *ndarray.Array) {
+			row := a.Len() / a.Shape[0]
+			for i := range a.Len() {
+				ndarray.Slice[float32](a)[i] = rest
+				if i%row == 0 {
+					ndarray.Slice[float32](a)[i] = first
+				}
+			}
+		}
+	}
+	for _, k := range []opCase{
+		{op: "Conv", name: "frames", in: []arg{f32s(1, 1, 1200), f32s(9, 1, 512).c()}, attrs: lists("strides", []int{100})},
+		{op: "Conv", name: "few positions", in: []arg{f32s(2, 64, 3, 4), f32s(40, 64, 3, 3).c()}},
+		{op: "Conv", name: "one position", in: []arg{f32s(1, 300, 2, 2), f32s(40, 300, 2, 2).c()}},
+	} {
+		t.Run(k.String(), func(t *testing.T) {
+			k.in[0].fill, k.in[1].fill = fill(1, 1), fill(1, 0x1p-25)
+			b := k.build(t, 1)
+			n := b.in[1].Len() / b.in[1].Shape[0]
+			exact, claimed := b.wide(t, 0), 0
+			b.eachLevel(t, func(level string, i int, _, got *ndarray.Array) {
+				claimed++
+				requireWithin(t, level, exact[i], got, func(int) float64 { return float64(128+n/128+1) * 0x1p-25 })
+			})
+			require.NotZero(t, claimed, "there is no kernel")
+		})
+	}
+}
+
 func TestFewChannels(t *testing.T) {
 	act := strs("activation", "Tanh")
 	signal := f32s(2, 1, 3, 500)

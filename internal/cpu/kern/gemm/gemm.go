@@ -46,6 +46,7 @@ type GemmSpec struct {
 	WholeBits      int        // of so many, with zero points that are whole numbers; 0 if they may be others
 	BytesBlock     int        // of columns for which A is quantized, see [NBits.ByBytes]; 0 if it is not
 	BytesDigits    int        // of a number of A then
+	Chain          int        // products that are added up one after the other, at most; 0 for [GemmBlockK]
 	Shared         bool       // several threads share a run: small products are cut for them, too
 	Epilogue       simd.Epilogue
 }
@@ -181,11 +182,19 @@ func NewGemm(s GemmSpec) (*Gemm, error) {
 	g.after = s.Epilogue.After()
 	g.m = NewSplit(s.M, g.t.Mr)
 	g.nPanels = machine.CeilDiv(s.N, g.t.Nr)
-	g.k = NewSplit(s.K, GemmBlockK)
+	g.k = NewSplit(s.K, g.chain())
 	g.tile()
 	g.per = machine.ScratchBytes(4*g.packA, 4*g.packB, 4*g.colBias)
 	g.pieces = machine.ScratchBytes(4 * g.pieceA * g.k.P * g.tilesM)
 	return g, nil
+}
+
+// chain is the largest block of K.
+func (g *Gemm) chain() int {
+	if g.s.Chain > 0 {
+		return min(g.s.Chain, GemmBlockK)
+	}
+	return GemmBlockK
 }
 
 // check validates the specification and computes operand sizes.

@@ -20,15 +20,15 @@ import (
 // gemmPiecePanels is the number of panels of a block of K that make a piece.
 const gemmPiecePanels = 8
 
-// The kinds of layouts of this file. Their dimensions are two: rows or columns, and K.
+// The kinds of layouts of this file. Their dimensions are three: rows or columns, K, and its blocks.
 const (
 	rowsKind = "product rows"
 	colsKind = "product columns"
 )
 
 // is reports whether an operand is packed, in a layout of this file of some dimensions.
-func (p *Packed) is(kind string, level machine.Level, n, k int) bool {
-	return p != nil && p.Order.Level == level && p.Order.Dims[0] == n && p.Order.Dims[1] == k && p.Order.Kind == kind
+func (p *Packed) is(kind string, level machine.Level, n int, k Split) bool {
+	return p != nil && p.Order.Level == level && p.Order.Dims[0] == n && p.Order.Dims[1] == k.N && p.Order.Dims[2] == k.P && p.Order.Kind == kind
 }
 
 // PackA lays a constant A (M×K, or K×M with TransA) out.
@@ -43,12 +43,12 @@ func (g *Gemm) PackB(ctx context.Context, b Source) (*Packed, error) {
 
 // LayoutA identifies the order in which a constant A is read.
 func (g *Gemm) LayoutA() Layout {
-	return Layout{Kind: rowsKind, Level: g.t.Level, Dims: [8]int{g.s.M, g.s.K}}
+	return Layout{Kind: rowsKind, Level: g.t.Level, Dims: [8]int{g.s.M, g.s.K, g.k.P}}
 }
 
 // LayoutB identifies the order in which a constant B is read.
 func (g *Gemm) LayoutB() Layout {
-	return Layout{Kind: colsKind, Level: g.t.Level, Dims: [8]int{g.s.N, g.s.K}}
+	return Layout{Kind: colsKind, Level: g.t.Level, Dims: [8]int{g.s.N, g.s.K, g.k.P}}
 }
 
 // piece is the block of K and the panels of piece i, of so many panels.

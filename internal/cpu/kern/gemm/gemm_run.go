@@ -112,7 +112,7 @@ func (g *Gemm) checkArgs(a *GemmArgs, ws []byte, threads int) error {
 // checkConstants compares operands that come packed with the layouts that the run reads.
 func (g *Gemm) checkConstants(a *GemmArgs) error {
 	s := &g.s
-	if s.ConstA && !a.PackedA.is(rowsKind, g.t.Level, s.M, s.K) {
+	if s.ConstA && !a.PackedA.is(rowsKind, g.t.Level, s.M, g.k) {
 		return &machine.SpecError{Kernel: "Gemm", Field: "PackedA", Why: "missing, or packed for another shape or level"}
 	}
 	if s.NBitsB {
@@ -121,7 +121,7 @@ func (g *Gemm) checkConstants(a *GemmArgs) error {
 		}
 		return nil
 	}
-	if s.ConstB && !a.PackedB.is(colsKind, g.t.Level, s.N, s.K) {
+	if s.ConstB && !a.PackedB.is(colsKind, g.t.Level, s.N, g.k) {
 		return &machine.SpecError{Kernel: "Gemm", Field: "PackedB", Why: "missing, or packed for another shape or level"}
 	}
 	return nil
