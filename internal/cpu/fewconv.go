@@ -16,6 +16,9 @@ import (
 //
 //	signal   ─ ─ ─[─ ─ ─ ─ ─ ─ ─ ─]─ ─      run at p·stride − pad
 //	kernel m      └── 32 or more ──┘        Y[m, p] = run · kernel + bias
+//
+// Sums are those of float64: banks of filters halve a signal octave by octave, and spectra of what is left, whose small values count in
+// logarithms, have the errors of every filter before.
 type filterConv struct {
 	planned
 	win window
@@ -51,12 +54,20 @@ func (k *filterConv) tile(c *ops.Call, i, _ int) {
 	if b := optF32(c.In, 2); b != nil {
 		bias = b[ch]
 	}
-	for o := lo; o < hi; o++ {
+	for o := lo; o < hi; {
 		first, from, to := w.taps(2, o)
-		y[o] = bias
-		if from < to {
-			y[o] += vec.Dot(taps[from:to], x[first+from:first+to])
+		n := 1
+		if from == 0 && to == w.kernel[2] { // and others that lie inside the signal, too
+			n = min(hi-o, (w.in[2]-to-first)/w.stride[2]+1)
 		}
+		clear(y[o:][:n])
+		if from < to {
+			vec.WideDots(y[o:], taps[from:to], x[first+from:], n, w.stride[2], 1)
+		}
+		o += n
+	}
+	if bias != 0 {
+		vec.BinaryScalar(simd.Add, y[lo:hi], y[lo:hi], bias)
 	}
 	if k.act.op != simd.Identity {
 		vec.Unary(k.act.op, y[lo:hi], y[lo:hi], k.act.p0, k.act.p1)

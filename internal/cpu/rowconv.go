@@ -38,10 +38,15 @@ type rowConv struct {
 	cut         // over windows
 }
 
-// rowChain is how many products are added up one after the other. A frame of a signal meets filters under which it nearly cancels, and a spectrum
-// meets weights of both signs with its largest bins first: every later product of a chain is rounded at the size of these. Chains of 64
-// cost a model of few rows, which reads its weights once, 3% of its time.
-const rowChain = 128
+// rowChain is how many products are added up one after the other, for so many rows. A frame of a signal meets filters under which it nearly
+// cancels, and a spectrum meets weights of both signs with its largest bins first: every later product of a chain is rounded at the size of
+// these. Few rows read their weights once: chains of 64 cost them 3% of a small model.
+func rowChain(rows int) int {
+	if rows <= convolve.FewPositions {
+		return 128
+	}
+	return 32
+}
 
 // rowConv prepares this form of a convolution, over what is taken of the weights.
 func (p *prep) rowConv(win window, act activation, taken arrangement, plan convolve.ConvPlan) (ops.Kernel, error) {
@@ -49,7 +54,7 @@ func (p *prep) rowConv(win window, act activation, taken arrangement, plan convo
 	positions, taps := sizeOf(win.out[:]), sizeOf(win.kernel[:])
 	k := &rowConv{planned: planned(plan), win: win, n: x[0], c: x[1], m: w[0], taps: taps, threads: p.threads,
 		direct: positions == 1 && win.in == win.kernel && win.begin == [3]int{} && win.dilation == [3]int{1, 1, 1}}
-	s := gemm.GemmSpec{M: k.n * positions, N: k.m, K: k.c * taps, TransB: true, ConstB: true, Alpha: 1, Chain: rowChain}
+	s := gemm.GemmSpec{M: k.n * positions, N: k.m, K: k.c * taps, TransB: true, ConstB: true, Alpha: 1, Chain: rowChain(k.n * positions)}
 	act.into(&s.Epilogue)
 	if p.has(2) {
 		s.Epilogue.Bias = simd.BiasPerCol

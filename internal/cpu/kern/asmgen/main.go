@@ -39,6 +39,7 @@ var files = []struct {
 	{"simd", "rows", emitRows},
 	{"simd", "columns", emitColumns},
 	{"simd", "dotrows", emitDotRows},
+	{"simd", "widedots", emitWideDots},
 	{"simd", "lrn", emitLRN},
 	{"simd", "rowops", emitRowOps},
 	{"simd", "half", emitHalf},

@@ -31,7 +31,7 @@ var tableAVX2 = &Table{
 	},
 	NBits:       [3]func(dst *float32, src *byte, scale, zero *float32, n int){nbits2AVX2, nbits4AVX2, nbits8AVX2},
 	HalfToFloat: halfToFloatAVX2, FloatToHalf: floatToHalfAVX2, BfloatToFloat: bfloatToFloatAVX2, FloatToBfloat: floatToBfloatAVX2,
-	Sum: rSumAVX2, SumAbs: rSumAbsAVX2, SumSq: rSumSqAVX2, Dot: rDotAVX2, DotRows: rDotRowsAVX2, SumSqDiff: rSumSqDiffAVX2,
+	Sum: rSumAVX2, SumAbs: rSumAbsAVX2, SumSq: rSumSqAVX2, Dot: rDotAVX2, DotRows: rDotRowsAVX2, WideDots: rWideDotsAVX2, SumSqDiff: rSumSqDiffAVX2,
 	Max: rMaxAVX2, Min: rMinAVX2, ExpSumOnly: rExpSumOnlyAVX2,
 
 	unary: [NumUnary]func(dst, src *float32, n int, p0, p1 float32){
@@ -118,7 +118,7 @@ var tableAVX512 = &Table{
 	},
 	NBits:       [3]func(dst *float32, src *byte, scale, zero *float32, n int){nbits2AVX512, nbits4AVX512, nbits8AVX512},
 	HalfToFloat: halfToFloatAVX512, FloatToHalf: floatToHalfAVX512, BfloatToFloat: bfloatToFloatAVX512, FloatToBfloat: floatToBfloatAVX512,
-	Sum: rSumAVX512, SumAbs: rSumAbsAVX512, SumSq: rSumSqAVX512, Dot: rDotAVX512, DotRows: rDotRowsAVX512, SumSqDiff: rSumSqDiffAVX512,
+	Sum: rSumAVX512, SumAbs: rSumAbsAVX512, SumSq: rSumSqAVX512, Dot: rDotAVX512, DotRows: rDotRowsAVX512, WideDots: rWideDotsAVX512, SumSqDiff: rSumSqDiffAVX512,
 	Max: rMaxAVX512, Min: rMinAVX512, ExpSumOnly: rExpSumOnlyAVX512,
 
 	unary: [NumUnary]func(dst, src *float32, n int, p0, p1 float32){

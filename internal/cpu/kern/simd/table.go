@@ -72,6 +72,7 @@ type Table struct {
 	Max, Min           func(x *float32, n int) float32
 	Dot                func(x, y *float32, n int) float32
 	DotRows            func(dst, x, rows *float32, n, k, ld, step int) // see DotRows; ld and step in bytes
+	WideDots           func(dst, x, rows *float32, n, k, ld, step int) // the same, summed in float64
 	SumSqDiff          func(x *float32, n int, mean float32) float32
 	ExpSumOnly         func(x *float32, n int, max float32) float32
 
@@ -132,6 +133,7 @@ var genericTable = &Table{
 	Min:        minGeneric,
 	Dot:        dotGeneric,
 	DotRows:    dotRowsGeneric,
+	WideDots:   dotRowsGeneric,
 	SumSqDiff:  sumSqDiffGeneric,
 	ExpSumOnly: expSumOnlyGeneric,
 }

@@ -78,6 +78,15 @@ func DotRows(dst, x, rows []float32, n, ld, step int) {
 	simd.Active().DotRows(machine.F32p(dst, 0), machine.F32p(x, 0), machine.F32p(rows, 0), n, len(x), 4*ld, 4*step)
 }
 
+// WideDots is DotRows with sums in float64, each rounded once.
+func WideDots(dst, x, rows []float32, n, ld, step int) {
+	if n <= 0 {
+		return
+	}
+	_, _ = dst[(n-1)*step], rows[(n-1)*ld+len(x):]
+	simd.Active().WideDots(machine.F32p(dst, 0), machine.F32p(x, 0), machine.F32p(rows, 0), n, len(x), 4*ld, 4*step)
+}
+
 // rowOp names a function of rowJob.
 type rowOp uint8
 

@@ -101,8 +101,21 @@ func TestReductions(t *testing.T) {
 	})
 }
 
-// TestDotRows compares with float64, and every row in company with itself alone.
+// TestDotRows compares with float64, and every row in company with itself alone. Sums in float64 are rounded once.
 func TestDotRows(t *testing.T) {
+	for _, f := range []struct {
+		name   string
+		rows   func(dst, x, rows []float32, n, ld, step int)
+		within func(sum float64) float64
+	}{
+		{"lanes", DotRows, func(float64) float64 { return 1e-5 }},
+		{"wide", WideDots, func(sum float64) float64 { return 0x1.00001p-24 * math.Abs(sum) }},
+	} {
+		t.Run(f.name, func(t *testing.T) { testDotRows(t, f.rows, f.within) })
+	}
+}
+
+func testDotRows(t *testing.T, dotRows func(dst, x, rows []float32, n, ld, step int), within func(sum float64) float64) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	kerntest.EachLevel(t, func(t *testing.T) {
 		for k := 0; k <= 70; k++ {
@@ -110,15 +123,15 @@ func TestDotRows(t *testing.T) {
 				ld, step := k+n%3, 1+n%2
 				x, rows := kerntest.Noise(rng, k, k%3), kerntest.Noise(rng, n*ld+k, n%2)
 				dst := slices.Repeat([]float32{77}, n*step+3)
-				DotRows(dst, x, rows, n, ld, step)
+				dotRows(dst, x, rows, n, ld, step)
 				for i := range n {
 					row, want := rows[i*ld:i*ld+k], 0.0
 					for j, v := range x {
 						want += float64(v) * float64(row[j])
 					}
-					require.InDelta(t, want, dst[i*step], 1e-5, "row %d of %d, k %d", i, n, k)
+					require.InDelta(t, want, dst[i*step], within(want), "row %d of %d, k %d", i, n, k)
 					var alone [1]float32
-					DotRows(alone[:], x, row, 1, k, 1)
+					dotRows(alone[:], x, row, 1, k, 1)
 					require.Equal(t, alone[0], dst[i*step])
 					dst[i*step] = 77
 				}
@@ -355,6 +368,7 @@ func BenchmarkRows(b *testing.B) {
 		{"Dot", func() { Dot(x, y) }},
 		{"DotRows of 16", func() { DotRows(y, x[:16], x, rows*cols/16, 16, 1) }},
 		{"DotRows", func() { DotRows(y, x[:cols], x, rows, cols, 1) }},
+		{"WideDots", func() { WideDots(y, x[:cols], x, rows, cols, 1) }},
 		{"MaxOf", func() { MaxOf(x) }},
 	}
 	for _, l := range machine.Levels() {
