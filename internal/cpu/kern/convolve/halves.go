@@ -149,9 +149,10 @@ func (d *directConv) canWiden() bool {
 	return d.s.Half != NoHalf && d.flat && d.s.InBlocked && d.s.Groups == 1 && !d.pad.needed() && d.pairLen()*d.pairs() <= most && d.widenUnits() >= widenLeast
 }
 
-// widenUnits is how many pieces of the image with all their channels stay in the cache.
+// widenUnits is how many pieces of the image with all their channels stay in the cache; it may be twice as full for a task to have enough of them.
 func (d *directConv) widenUnits() int {
-	return widenCached / (d.inPlanes * d.b * d.cuts.Largest())
+	unit := d.inPlanes * d.b * d.cuts.Largest()
+	return max(widenCached/unit, min(widenLeast, 2*widenCached/unit))
 }
 
 // cutWidened divides pieces of the image, and pairs where these are few, over tasks as long as each other. What pairs of several tasks read is
@@ -160,16 +161,18 @@ func (d *directConv) cutWidened() {
 	const (
 		tasks = 16 // where there is work for so many
 		even  = 8  // most numbers of threads divide it
+		again = 2  // how often pixels are widened, if there are so many tasks then
 	)
 	units, work := d.cuts.P, gemm.TaskWork(0, directWork)
 	want := min(tasks, machine.CeilDiv(d.rowLen*d.s.OutC*d.icg, work))
-	parts := max(machine.CeilDiv(units, d.widenUnits()), min(want, units/widenLeast))
+	parts := max(machine.CeilDiv(units, d.widenUnits()), min(want, machine.CeilDiv(units, widenLeast)))
 	if parts > even {
 		parts = machine.RoundUp(parts, even)
 	}
 	parts = max(1, min(parts, units))
 	d.parts = gemm.Split{N: units, P: parts, Base: units / parts, Extra: units % parts}
-	d.perPair = gemm.NewSplit(d.pairs(), machine.CeilDiv(d.pairs(), machine.CeilDiv(want, parts)))
+	groups := min(machine.CeilDiv(want, parts), max(again, machine.CeilDiv(even, parts)))
+	d.perPair = gemm.NewSplit(d.pairs(), machine.CeilDiv(d.pairs(), groups))
 }
 
 // halfUnits is how many rows, or pieces of a flat image, are computed before they are narrowed.
@@ -182,7 +185,7 @@ func (d *directConv) halfUnits() int {
 		most = d.outN
 	}
 	if d.widens {
-		most = min(most, widenCached/(d.inPlanes*d.b))
+		most = min(most, d.widenUnits()*unit)
 	}
 	return min(max(1, most/unit), d.parts.Largest())
 }
