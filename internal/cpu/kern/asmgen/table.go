@@ -53,7 +53,7 @@ var table§ = &Table{
 	},
 	NBits: [3]func(dst *float32, src *byte, scale, zero *float32, n int){nbits2§, nbits4§, nbits8§},
 	HalfToFloat: halfToFloat§, FloatToHalf: floatToHalf§, BfloatToFloat: bfloatToFloat§, FloatToBfloat: floatToBfloat§,
-	Sum: rSum§, SumAbs: rSumAbs§, SumSq: rSumSq§, Dot: rDot§, DotRows: rDotRows§, WideDots: rWideDots§, SumSqDiff: rSumSqDiff§,
+	Sum: rSum§, SumAbs: rSumAbs§, SumSq: rSumSq§, Dot: rDot§, DotRows: rDotRows§, WideDots: rWideDotsAVX2, SumSqDiff: rSumSqDiff§,
 	Max: rMax§, Min: rMin§, ExpSumOnly: rExpSumOnly§,
 
 	unary: [NumUnary]func(dst, src *float32, n int, p0, p1 float32){UNARY},

@@ -6,33 +6,32 @@ import "github.com/mmcloughlin/avo/operand"
 // is exact, and the sum of the lanes is rounded to float32 once. Four rows go together, so that x is converted once for all of them.
 //
 //	x  ─convert─▶  a a a a a a a a
-//	rᵢ ─convert─▶  b b b b b b b b   ·a  ─▶  sum i      neighbours, quarters and halves are added at the end
+//	rᵢ ─convert─▶  b b b b b b b b   ·a  ─▶  sum i      halves and neighbours are added at the end
 //
-// Terms left over are added one by one, in registers of their own.
+// Terms left over are added one by one, in registers of their own. Conversions are the bound, so vectors of 256 bits serve AVX-512, too.
 func emitWideDots(g *gen) {
-	g.both(func() {
-		g.fn("rWideDots", "(dst, x, rows *float32, n, k, ld, step int)",
-			"computes dst[i·step] = x · rows[i·ld] for n rows of k in float64; ld and step are in bytes.")
-		dst, x, rows, n, k, ld, step := g.arg("dst"), g.arg("x"), g.arg("rows"), g.arg("n"), g.arg("k"), g.arg("ld"), g.arg("step")
-		whole := g.GP64() // bytes of the terms that fill vectors
-		g.MOVQ(k, whole)
-		g.ANDQ(operand.I32(-g.isa.w/2), whole)
-		g.SHLQ(operand.U8(2), whole)
-		g.SHLQ(operand.U8(2), k)
-		p := [4]gp{rows, g.GP64(), g.GP64(), g.GP64()}
-		g.loop("four", n, 4, func() {
-			for i := 1; i < 4; i++ {
-				g.LEAQ(indexed(p[i-1], ld, 1), p[i])
-			}
-			g.wideSums("four", dst, x, p[:], whole, k, step)
-			g.LEAQ(indexed(p[3], ld, 1), rows)
-		})
-		g.loop("single", n, 1, func() {
-			g.wideSums("single", dst, x, p[:1], whole, k, step)
-			g.ADDQ(ld, rows)
-		})
-		g.ret()
+	g.isa = avx2
+	g.fn("rWideDots", "(dst, x, rows *float32, n, k, ld, step int)",
+		"computes dst[i·step] = x · rows[i·ld] for n rows of k in float64; ld and step are in bytes.")
+	dst, x, rows, n, k, ld, step := g.arg("dst"), g.arg("x"), g.arg("rows"), g.arg("n"), g.arg("k"), g.arg("ld"), g.arg("step")
+	whole := g.GP64() // bytes of the terms that fill vectors
+	g.MOVQ(k, whole)
+	g.ANDQ(operand.I32(-g.isa.w/2), whole)
+	g.SHLQ(operand.U8(2), whole)
+	g.SHLQ(operand.U8(2), k)
+	p := [4]gp{rows, g.GP64(), g.GP64(), g.GP64()}
+	g.loop("four", n, 4, func() {
+		for i := 1; i < 4; i++ {
+			g.LEAQ(indexed(p[i-1], ld, 1), p[i])
+		}
+		g.wideSums("four", dst, x, p[:], whole, k, step)
+		g.LEAQ(indexed(p[3], ld, 1), rows)
 	})
+	g.loop("single", n, 1, func() {
+		g.wideSums("single", dst, x, p[:1], whole, k, step)
+		g.ADDQ(ld, rows)
+	})
+	g.ret()
 }
 
 // wideSums stores the products of rows by x; dst moves behind them.
@@ -78,12 +77,6 @@ func (g *gen) wideSums(name string, dst, x gp, rows []gp, whole, k, step gp) {
 
 // lanesOf adds the lanes of a vector of float64.
 func (g *gen) lanesOf(v vec) vecX {
-	if g.isa.zmm {
-		h := g.YMM()
-		g.VEXTRACTF64X4(operand.U8(1), v, h)
-		g.VADDPD(v.AsY(), h, h)
-		v = h
-	}
 	x := g.XMM()
 	g.VEXTRACTF128(operand.U8(1), v.AsY(), x)
 	g.VADDPD(v.AsX(), x, x)

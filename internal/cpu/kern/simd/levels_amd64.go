@@ -118,7 +118,7 @@ var tableAVX512 = &Table{
 	},
 	NBits:       [3]func(dst *float32, src *byte, scale, zero *float32, n int){nbits2AVX512, nbits4AVX512, nbits8AVX512},
 	HalfToFloat: halfToFloatAVX512, FloatToHalf: floatToHalfAVX512, BfloatToFloat: bfloatToFloatAVX512, FloatToBfloat: floatToBfloatAVX512,
-	Sum: rSumAVX512, SumAbs: rSumAbsAVX512, SumSq: rSumSqAVX512, Dot: rDotAVX512, DotRows: rDotRowsAVX512, WideDots: rWideDotsAVX512, SumSqDiff: rSumSqDiffAVX512,
+	Sum: rSumAVX512, SumAbs: rSumAbsAVX512, SumSq: rSumSqAVX512, Dot: rDotAVX512, DotRows: rDotRowsAVX512, WideDots: rWideDotsAVX2, SumSqDiff: rSumSqDiffAVX512,
 	Max: rMaxAVX512, Min: rMinAVX512, ExpSumOnly: rExpSumOnlyAVX512,
 
 	unary: [NumUnary]func(dst, src *float32, n int, p0, p1 float32){

@@ -6,8 +6,3 @@ package simd
 //
 //go:noescape
 func rWideDotsAVX2(dst *float32, x *float32, rows *float32, n int, k int, ld int, step int)
-
-// rWideDotsAVX512 computes dst[i·step] = x · rows[i·ld] for n rows of k in float64; ld and step are in bytes.
-//
-//go:noescape
-func rWideDotsAVX512(dst *float32, x *float32, rows *float32, n int, k int, ld int, step int)
