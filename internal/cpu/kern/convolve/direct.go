@@ -42,6 +42,7 @@ type directConv struct {
 	parts     gemm.Split // tasks of a pair of blocks: rows (pieces, if flat)
 	perPair   gemm.Split // pairs of blocks, where tasks widen several
 	rowsFirst bool       // neighbouring tasks share rows rather than weights
+	byTaps    bool       // outputs are computed tap by tap, without those of the padding
 }
 
 // newDirectConv works out rows, pieces and tasks.
@@ -57,6 +58,9 @@ func newDirectConv(g *geometry) *directConv {
 		d.pad.step, d.step = d.step, [2]int{1, 1}
 		d.pad.pRows, d.pad.pCols = g.out[1], g.out[2]
 	}
+	if d.byTaps = d.skipsTaps(); d.byTaps {
+		d.pad.top, d.pad.left, d.pad.pRows, d.pad.pCols = 0, 0, 0, 0
+	}
 	if !d.pad.needed() { // read in place, rows as they are
 		d.pad.pRows, d.pad.pCols = s.In[1], s.In[2]
 	}
@@ -65,7 +69,11 @@ func newDirectConv(g *geometry) *directConv {
 		d.flat, d.rows, d.rowLen = true, 1, g.outN
 	}
 	d.cuts = gemm.NewSplit(d.rowLen, d.t.Mr)
-	d.chain = gemm.NewSplit(d.perGroup, machine.CeilDiv(directChain, d.width*d.taps)).Largest()
+	taps := d.taps
+	if d.byTaps {
+		taps = 1
+	}
+	d.chain = gemm.NewSplit(d.perGroup, machine.CeilDiv(directChain, d.width*taps)).Largest()
 	d.cut()
 	return d
 }
@@ -127,7 +135,10 @@ func (d *directConv) tasks() int {
 // weights of zero.
 func (d *directConv) packing() *gemm.Packing {
 	kind := "conv direct"
-	if d.byBlocks() {
+	switch {
+	case d.byTaps:
+		kind = "conv taps"
+	case d.byBlocks():
 		kind = "conv blocked"
 	}
 	return d.packingOf(d.weightLayout(kind), d.packPair)
@@ -140,7 +151,11 @@ func (d *directConv) packPair(dst, w []float32, i int) {
 	have := min(n, d.ocg-2*pair*d.b)
 	rows := w[(i/d.pairs()*d.ocg+2*pair*d.b)*d.icg*d.taps:]
 	clear(dst[:d.pairLen()])
-	if d.byBlocks() {
+	switch {
+	case d.byTaps:
+		d.packTaps(dst, rows, have, n)
+		return
+	case d.byBlocks():
 		d.packBlocks(dst, rows, have, n)
 		return
 	}
@@ -211,9 +226,9 @@ func (d *directConv) args(r *convRun, k *directTask, plane int) simd.DirectArgs 
 		Tap: 4 * d.width * s.Dilation[2], Pixel: 4 * d.width * d.step[1],
 		Lo: c.lo, Hi: c.hi, Chain: d.chain,
 	}
-	if c.taps == 1 { // the planes of a chain are the taps of one row: the innermost loop of the kernel
+	if c.taps == 1 || d.byTaps { // the planes of a chain are the taps of one row: the innermost loop of the kernel
 		full := d.perGroup / d.chain
-		a.Ic, a.Kw, a.Chain = max(1, full), min(d.perGroup, d.chain), 1
+		a.Ic, a.Kh, a.Kw, a.Chain = max(1, full), 1, min(d.perGroup, d.chain), 1
 		a.Tap, a.Plane = a.Plane, d.chain*a.Plane
 	}
 	if d.s.Epilogue.Bias != simd.NoBias {
@@ -254,8 +269,14 @@ func (d *directConv) compute(r *convRun, in []float32, a *simd.DirectArgs, k *di
 		d.sum(n, k.blocks, a)
 	}
 	for u := k.u0; u < k.u1; u++ {
-		if d.flat {
+		switch {
+		case d.flat:
 			call(0, u)
+			continue
+		case d.byTaps:
+			if !isLong || !machine.Closed(r.args.Done) {
+				d.rowByTaps(r, in, a, k, u, tile, res)
+			}
 			continue
 		}
 		for q := range d.cuts.P {
@@ -268,7 +289,7 @@ func (d *directConv) compute(r *convRun, in []float32, a *simd.DirectArgs, k *di
 // and what is left is added to their sum by a call of its own.
 func (d *directConv) sum(n, blocks int, a *simd.DirectArgs) {
 	full, rest := d.perGroup/d.chain, d.perGroup%d.chain
-	if d.taps > 1 || full == 0 || rest == 0 {
+	if d.taps > 1 && !d.byTaps || full == 0 || rest == 0 {
 		d.t.Direct(n, blocks, !d.s.InBlocked, a)
 		return
 	}
