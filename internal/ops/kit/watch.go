@@ -36,6 +36,7 @@ func (w *Watch) Did(n int) {
 	}
 }
 
+//go:noinline
 func (w *Watch) look() {
 	w.left = piece
 	CheckEnded(w.c)

@@ -151,11 +151,7 @@ func (d *directConv) packPair(dst, w []float32, i int) {
 	have := min(n, d.ocg-2*pair*d.b)
 	rows := w[(i/d.pairs()*d.ocg+2*pair*d.b)*d.icg*d.taps:]
 	clear(dst[:d.pairLen()])
-	switch {
-	case d.byTaps:
-		d.packTaps(dst, rows, have, n)
-		return
-	case d.byBlocks():
+	if d.byTaps || d.byBlocks() {
 		d.packBlocks(dst, rows, have, n)
 		return
 	}
@@ -171,13 +167,16 @@ func (d *directConv) byBlocks() bool {
 	return d.s.InBlocked && (d.taps > 1 || d.icg%d.b != 0)
 }
 
-// packBlocks packs rows of weights by blocks of input channels, n outputs to each input.
+// packBlocks packs rows of weights by blocks of input channels, n outputs to each input; all are one block where taps are computed one by one.
 func (d *directConv) packBlocks(dst, rows []float32, have, n int) {
-	k := d.icg * d.taps
+	k, block := d.icg*d.taps, d.b
+	if d.byTaps {
+		block = d.perGroup * d.width
+	}
 	for ic := range d.icg {
-		at := (ic/d.b*d.taps*d.b + ic%d.b) * n
+		at := (ic/block*d.taps*block + ic%block) * n
 		for j := 0; j < have; j += d.t.Tw {
-			d.t.Transpose(machine.F32p(dst, at+j), machine.F32p(rows, j*k+ic*d.taps), d.taps, 4*d.b*n, 4*k, min(d.t.Tw, have-j))
+			d.t.Transpose(machine.F32p(dst, at+j), machine.F32p(rows, j*k+ic*d.taps), d.taps, 4*block*n, 4*k, min(d.t.Tw, have-j))
 		}
 	}
 }
@@ -274,9 +273,7 @@ func (d *directConv) compute(r *convRun, in []float32, a *simd.DirectArgs, k *di
 			call(0, u)
 			continue
 		case d.byTaps:
-			if !isLong || !machine.Closed(r.args.Done) {
-				d.rowByTaps(r, in, a, k, u, tile, res)
-			}
+			d.rowByTaps(r, in, *a, k, u, tile, res)
 			continue
 		}
 		for q := range d.cuts.P {

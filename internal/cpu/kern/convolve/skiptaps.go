@@ -3,7 +3,6 @@ package convolve
 import (
 	"unsafe"
 
-	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
@@ -30,16 +29,14 @@ func (d *directConv) skipsTaps() bool {
 	if s.Half != NoHalf || d.taps == 1 || d.icg < leastChannels {
 		return false
 	}
-	rows, cols := 0, 0
-	for k := range s.Kernel[1] {
-		lo, hi := d.reached(1, k)
-		rows += hi - lo
+	var have [3]int // taps with a pixel of the image, of all outputs along a dimension
+	for dim := 1; dim < 3; dim++ {
+		for k := range s.Kernel[dim] {
+			lo, hi := d.reached(dim, k)
+			have[dim] += hi - lo
+		}
 	}
-	for k := range s.Kernel[2] {
-		lo, hi := d.reached(2, k)
-		cols += hi - lo
-	}
-	return cols >= leastPixels*s.Kernel[2] && 3*rows*cols < 2*d.taps*d.outN
+	return have[2] >= leastPixels*s.Kernel[2] && 3*have[1]*have[2] < 2*d.taps*d.outN
 }
 
 // reached is the range of outputs along a dimension for which tap k lies in the image.
@@ -51,63 +48,47 @@ func (g *geometry) reached(dim, k int) (lo, hi int) {
 	return lo, max(lo, hi)
 }
 
-// packTaps packs rows of weights by taps, n outputs to each input.
-func (d *directConv) packTaps(dst, w []float32, have, n int) {
-	k := d.icg * d.taps
-	for ic := range d.icg {
-		for j := 0; j < have; j += d.t.Tw {
-			d.t.Transpose(machine.F32p(dst, ic*n+j), machine.F32p(w, j*k+ic*d.taps), d.taps, 4*d.perGroup*d.width*n, 4*k, min(d.t.Tw, have-j))
-		}
-	}
-}
-
 // rowByTaps computes output row u of a task; arguments are as for compute.
-func (d *directConv) rowByTaps(r *convRun, in []float32, a *simd.DirectArgs, k *directTask, u int, tile, res []float32) {
-	at, line, blockStep := (u*d.rowLen-k.pixel)*d.b, d.rowLen*d.b, a.OutBlock/4
+func (d *directConv) rowByTaps(r *convRun, in []float32, a simd.DirectArgs, k *directTask, u int, tile, res []float32) {
+	at, s, flags := (u*d.rowLen-k.pixel)*d.b, &d.s, a.Flags
 	for j := range k.blocks {
-		row := tile[at+j*blockStep:][:line]
+		to := at + j*a.OutBlock/4
+		row := tile[to:][:d.rowLen*d.b]
 		if res == nil {
 			clear(row)
-		} else if from := res[at+j*blockStep:][:line]; &from[0] != &row[0] {
-			copy(row, from)
+		} else {
+			copy(row, res[to:])
 		}
-		if d.s.Epilogue.Bias != simd.NoBias {
+		if s.Epilogue.Bias != simd.NoBias {
 			addLanes(row, r.bias[k.group*d.ocg+(2*k.pair+j)*d.b:][:d.b])
 		}
 	}
-	c, s := *a, &d.s
-	c.Flags, c.Res = simd.DirectRes, nil
+	a.Flags = simd.DirectRes
+	w := a.W
 	for tap := range d.taps {
-		ky, kx := tap/s.Kernel[2], tap%s.Kernel[2]
-		y := u*s.Stride[1] + ky*s.Dilation[1] - s.PadBegin[1]
-		lo, hi := d.reached(2, kx)
-		if y < 0 || y >= s.In[1] || lo == hi {
-			continue
+		y := u*s.Stride[1] + tap/s.Kernel[2]*s.Dilation[1] - s.PadBegin[1]
+		x, end := d.reached(2, tap%s.Kernel[2])
+		if y < 0 || y >= s.In[1] || machine.Closed(r.args.Done) {
+			end = x
 		}
-		c.W = unsafe.Add(a.W, 4*tap*d.perGroup*d.width*k.blocks*d.b)
-		pieces := gemm.NewSplit(hi-lo, d.t.Mr)
-		for q := range pieces.P {
-			x, n := pieces.Part(q)
-			x += lo
-			c.In = machine.Ptr(in, (y*s.In[2]+x*s.Stride[2]+kx*s.Dilation[2]-s.PadBegin[2])*d.width)
-			c.Out = machine.Ptr(tile, at+x*d.b)
-			c.Res = c.Out
-			d.sum(n, k.blocks, &c)
+		a.W = unsafe.Add(w, tap*d.perGroup*d.width*k.blocks*d.b*4)
+		for n := 0; x < end; x += n {
+			n = machine.CeilDiv(end-x, machine.CeilDiv(end-x, d.t.Mr)) // pieces of about one size
+			a.In = machine.Ptr(in, (y*s.In[2]+x*s.Stride[2]+tap%s.Kernel[2]*s.Dilation[2]-s.PadBegin[2])*d.width)
+			a.Out = machine.Ptr(tile, at+x*d.b)
+			a.Res = a.Out
+			d.sum(n, k.blocks, &a)
 		}
 	}
-	for j := range k.blocks {
-		if a.Flags&simd.DirectCut != 0 {
-			row := tile[at+j*blockStep:][:line]
-			d.t.UnaryRow(simd.Clip, row, row, d.lo, d.hi)
-		}
+	for j := 0; flags&simd.DirectCut != 0 && j < k.blocks; j++ {
+		row := tile[at+j*a.OutBlock/4:][:d.rowLen*d.b]
+		d.t.UnaryRow(simd.Clip, row, row, d.lo, d.hi)
 	}
 }
 
 // addLanes adds a vector to every one of a row.
 func addLanes(row, v []float32) {
-	for ; len(row) > 0; row = row[len(v):] {
-		for i, x := range v {
-			row[i] += x
-		}
+	for i := range row {
+		row[i] += v[i%len(v)]
 	}
 }

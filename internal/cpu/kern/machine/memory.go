@@ -30,6 +30,8 @@ func CeilDiv(n, d int) int { return (n + d - 1) / d }
 type Scratch struct{ Rest []byte }
 
 // NewScratch starts at the first aligned byte.
+//
+//go:noinline
 func NewScratch(ws []byte) Scratch {
 	if len(ws) == 0 {
 		return Scratch{}
@@ -56,7 +58,9 @@ func (s *Scratch) Uint32s(n int) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// Bytes takes n bytes.
+// Bytes takes n bytes. Like NewScratch it stands once in a program rather than at each of a hundred calls: tasks call it a few times.
+//
+//go:noinline
 func (s *Scratch) Bytes(n int) []byte {
 	b := s.Rest[:n:n]
 	s.Rest = s.Rest[min(RoundUp(n, LineBytes), len(s.Rest)):]
