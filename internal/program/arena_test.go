@@ -124,3 +124,18 @@ func TestOpenSessionLooks(t *testing.T) {
 		})
 	}
 }
+
+// TestRunsEndByErr: a run ends where its context has an error, as one of a budget has, though it is never done.
+func TestRunsEndByErr(t *testing.T) {
+	g, err := ssa.ParseGraph("graph \"g\" { in %x: float32[4] in %n: int64[] const %yes: bool[] = true\n%y = Loop(%n, %yes, %x) { body: graph \"b\" { in %i: int64[] in %k: bool[] in %v: float32[4] %w = Neg(%v) out %k, %w } } out %y }")
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	p, err := Compile(t.Context(), g, Options{})
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	ctx := &looks{context.Background(), 20}
+	_, err = s.Run(ctx, append(floats(1, 2, 3, 4), ndarray.Scalar(int64(10000))))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Greater(t, ctx.left, -20, "soon after")
+}

@@ -31,12 +31,8 @@ type carried struct {
 
 func (s *Session) run(b *Block) error {
 	for i := range b.Instrs {
-		if s.done != nil {
-			select {
-			case <-s.done:
-				return s.ctx.Err()
-			default:
-			}
+		if err := s.ended(); err != nil {
+			return err
 		}
 		in := &b.Instrs[i]
 		s.at = in
@@ -54,6 +50,28 @@ func (s *Session) run(b *Block) error {
 		}
 	}
 	return nil
+}
+
+// stepsPerErr is how many steps a run takes between two looks at the error of its context, which a budget may have ended:
+// that costs more than a look at whether it is done.
+const stepsPerErr = 16
+
+// ended is the error of the run's context once that has ended. It is asked before each step.
+func (s *Session) ended() error {
+	if s.steps++; s.steps%stepsPerErr == 0 {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if s.done == nil {
+		return nil
+	}
+	select {
+	case <-s.done:
+		return s.ctx.Err()
+	default:
+		return nil
+	}
 }
 
 // runWatched runs any instruction, tells those that watch, and drops what has had its last use.

@@ -62,10 +62,8 @@ func (s *Session) iterate(in *Instr) error {
 				return ops.AtNode("run", in.Node, ops.EndlessError{})
 			}
 		}
-		select {
-		case <-s.done:
-			return s.ctx.Err()
-		default:
+		if err := s.ended(); err != nil {
+			return err
 		}
 		st.left = limit - t
 		if err := s.iteration(l, st, in.Bodies[0], t, limit); err != nil {
@@ -254,7 +252,7 @@ func (s *Session) slice(sc ScanIn, at int) error {
 	}
 	dst := &s.heads[sc.Param]
 	if !sl.Static {
-		fresh, err := ndarray.NewIn(s.p.memory, of.DType, shape()...)
+		fresh, err := ndarray.NewContext(s.ctx, s.p.memory, of.DType, shape()...)
 		if err != nil {
 			return err
 		}

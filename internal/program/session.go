@@ -31,6 +31,7 @@ type Session struct {
 	loops     []loopState
 	ctx       context.Context
 	done      <-chan struct{}
+	steps     uint8  // of runs, modulo 256: see stepsPerErr
 	at        *Instr // the instruction being run, for panics
 	committed bool   // the run has begun to overwrite states
 	watched   bool   // a hook or observer is called for the nodes of the run
@@ -309,10 +310,10 @@ func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 			return err
 		}
 	}
-	if err := s.run(s.p.Main); err != nil || s.done == nil {
+	if err := s.run(s.p.Main); err != nil {
 		return err
 	}
-	return ctx.Err()
+	return s.ctx.Err() // not the caller's once states are being overwritten
 }
 
 // bindKept gives the inputs that are left out what the session keeps.
