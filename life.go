@@ -347,9 +347,9 @@ func (l *lifetime) copied(c *ssa.Constant) *ssa.Constant {
 	if _, splat := c.Splat(); splat {
 		return c
 	}
-	out := ssa.NewLazy(c.DType(), c.Shape(), func() (*ndarray.Array, error) {
+	out := ssa.NewLazyContext(c.DType(), c.Shape(), func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) {
 		return using(l, func() (*ndarray.Array, error) {
-			a, err := c.Array()
+			a, err := c.ArrayContext(ctx, memory)
 			if err == nil && sysmem.IsMapped(a.Data) {
 				a = a.Clone()
 			}

@@ -16,22 +16,29 @@ type Budget = sysmem.Budget
 func BudgetOf(ctx context.Context) Budget { return sysmem.BudgetOf(ctx) }
 
 // NewIn is [New] within a budget, which a scalar is not asked of.
-func NewIn(b Budget, dt DType, shape ...int) (_ *Array, err error) {
+func NewIn(b Budget, dt DType, shape ...int) (*Array, error) {
+	return NewContext(context.Background(), b, dt, shape...)
+}
+
+// NewContext is [NewIn] until a context ends, whose error it then returns; nil never does. Clearing gigabytes takes seconds.
+func NewContext(ctx context.Context, b Budget, dt DType, shape ...int) (_ *Array, err error) {
 	defer rescue.Into(&err)
 	n, err := ByteSize(dt, shape)
 	if err != nil {
 		return nil, err
 	}
 	if len(shape) > 0 {
-		if err := b.Ask("an array", allocated(n)); err != nil {
+		if err := b.AskContext(ctx, "an array", allocated(n)); err != nil {
 			return nil, err
 		}
 	}
 	a := &Array{DType: dt, Shape: append([]int(nil), shape...)}
 	if dt == String {
 		a.Str = make([]string, n/dt.Size())
-	} else {
-		a.Data = AlignedBytes(n)
+		return a, nil
+	}
+	if a.Data, err = sysmem.Zeros(ctx, n); err != nil {
+		return nil, err
 	}
 	return a, nil
 }

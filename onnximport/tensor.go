@@ -65,7 +65,7 @@ func arrayOf(ctx context.Context, t *onnxwire.Tensor) (*ndarray.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.ArrayIn(ndarray.BudgetOf(ctx))
+	return c.ArrayContext(ctx, ndarray.BudgetOf(ctx))
 }
 
 // rawConstant wraps packed little-endian bytes.
@@ -75,15 +75,17 @@ func rawConstant(ctx context.Context, name string, dt ndarray.DType, shape []int
 	}
 	switch {
 	case dt.FileBits() < 8:
-		return ssa.NewPacked(dt, shape, raw, func(memory ndarray.Budget) (*ndarray.Array, error) {
-			a, err := ndarray.NewIn(memory, dt, shape...)
+		return ssa.NewPackedContext(dt, shape, raw, func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) {
+			a, err := ndarray.NewContext(ctx, memory, dt, shape...)
 			if err == nil {
-				unpack(a, raw, 0, n)
+				err = inPieces(ctx, n, func(from, to int) error { unpack(a, raw, from, to); return nil })
 			}
 			return a, err
 		}), nil
 	case dt == ndarray.Bool && inPieces(ctx, n, areBools(raw)) != nil:
-		return ssa.NewLazyIn(dt, shape, func(memory ndarray.Budget) (*ndarray.Array, error) { return cleanBools(memory, shape, raw) }), nil
+		return ssa.NewLazyContext(dt, shape, func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) {
+			return cleanBools(ctx, memory, shape, raw)
+		}), nil
 	}
 	return ssa.NewConstant(&ndarray.Array{DType: dt, Shape: shape, Data: raw}), nil
 }
@@ -115,14 +117,19 @@ func areBools(raw []byte) func(from, to int) error {
 }
 
 // cleanBools is a copy in which everything that is not 0 is 1.
-func cleanBools(memory ndarray.Budget, shape []int, raw []byte) (*ndarray.Array, error) {
-	a, err := ndarray.NewIn(memory, ndarray.Bool, shape...)
-	for i := 0; err == nil && i < len(raw); i++ {
-		if raw[i] != 0 {
-			a.Data[i] = 1
-		}
+func cleanBools(ctx context.Context, memory ndarray.Budget, shape []int, raw []byte) (*ndarray.Array, error) {
+	a, err := ndarray.NewContext(ctx, memory, ndarray.Bool, shape...)
+	if err != nil {
+		return nil, err
 	}
-	return a, err
+	return a, inPieces(ctx, len(raw), func(from, to int) error {
+		for i := from; i < to; i++ {
+			if raw[i] != 0 {
+				a.Data[i] = 1
+			}
+		}
+		return nil
+	})
 }
 
 // unpack spreads some of the elements of 6, 4 or 2 bits over one byte each, sign-extended for
@@ -359,11 +366,13 @@ func denseConstant(ctx context.Context, s *onnxwire.SparseTensor, limit int64) (
 	if size, err := ndarray.ByteSize(dt, sp.Shape); err != nil || int64(size) > limit {
 		return nil, fail(raise("Expanded", "expanded"), "sparse tensor %q of shape %v is larger than %d bytes when written out", s.Values.Name, sp.Shape, limit)
 	}
-	return ssa.NewLazyIn(dt, sp.Shape, func(memory ndarray.Budget) (*ndarray.Array, error) { return densify(memory, sp) }), nil
+	return ssa.NewLazyContext(dt, sp.Shape, func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) {
+		return densify(ctx, memory, sp)
+	}), nil
 }
 
-func densify(memory ndarray.Budget, s *ndarray.Sparse) (*ndarray.Array, error) {
-	a, err := ndarray.NewIn(memory, s.Values.DType, s.Shape...)
+func densify(ctx context.Context, memory ndarray.Budget, s *ndarray.Sparse) (*ndarray.Array, error) {
+	a, err := ndarray.NewContext(ctx, memory, s.Values.DType, s.Shape...)
 	if err != nil {
 		return nil, fmt.Errorf("sparse constant: %w", err)
 	}
@@ -371,6 +380,9 @@ func densify(memory ndarray.Budget, s *ndarray.Sparse) (*ndarray.Array, error) {
 	idx := ndarray.Slice[int64](s.Indices)
 	coords := s.Indices.Rank() == 2
 	for k := range s.Values.Len() {
+		if k%pieceElems == pieceElems-1 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		at := 0
 		if coords {
 			for d, size := range s.Shape {

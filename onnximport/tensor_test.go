@@ -1,6 +1,7 @@
 package onnximport
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 func TestTensorForms(t *testing.T) {
@@ -236,4 +238,46 @@ func TestLongLists(t *testing.T) {
 	a, err := arrayOf(t.Context(), &onnxwire.Tensor{DataType: onnxwire.TypeBool, Dims: long.Dims, RawData: raw})
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, a.Int(n-1))
+}
+
+// endsAfter is a context that has ended after some looks.
+type endsAfter struct {
+	context.Context
+	looks int
+}
+
+func (e *endsAfter) Err() error {
+	if e.looks--; e.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestLazyTensorsEnd: elements that are unpacked or written out when they are first read end with the context of who reads them; the next
+// one has them.
+func TestLazyTensorsEnd(t *testing.T) {
+	const n = 16 * pieceElems
+	untidy := bytes.Repeat([]byte{2}, n)
+	places := make([]int64, n)
+	for i := range places {
+		places[i] = int64(i)
+	}
+	of := func(c *ssa.Constant, err error) *ssa.Constant {
+		require.NoError(t, err)
+		return c
+	}
+	for name, c := range map[string]*ssa.Constant{
+		"int4": of(constantOf(t.Context(), &onnxwire.Tensor{DataType: 22, Dims: []int64{n}, RawData: make([]byte, n/2)})),
+		"bool": of(constantOf(t.Context(), &onnxwire.Tensor{DataType: 9, Dims: []int64{n}, RawData: untidy})),
+		"sparse": of(denseConstant(t.Context(), &onnxwire.SparseTensor{Dims: []int64{n}, Values: &onnxwire.Tensor{DataType: 3, Dims: []int64{n}, RawData: untidy},
+			Indices: &onnxwire.Tensor{DataType: 7, Dims: []int64{n}, Int64Data: places}}, 1<<40)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.ArrayContext(&endsAfter{t.Context(), 10}, 0)
+			require.ErrorIs(t, err, context.Canceled)
+			a, err := c.ArrayContext(t.Context(), 0)
+			require.NoError(t, err)
+			require.Equal(t, n, a.Len())
+		})
+	}
 }

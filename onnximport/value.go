@@ -137,7 +137,7 @@ func joined(ctx context.Context, v ndarray.Value, n int) ndarray.Value {
 	if !ok || len(s.Items) != n && (len(s.Items) != 1 || first.Len() != n) {
 		return v
 	}
-	out, err := ndarray.NewIn(ndarray.BudgetOf(ctx), first.DType, n)
+	out, err := ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), first.DType, n)
 	if err != nil {
 		return v
 	}

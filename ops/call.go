@@ -105,7 +105,7 @@ func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (_ *ndarray.Array, 
 func (c *Call) newArray(dt ndarray.DType, shape []int) (*ndarray.Array, error) {
 	n, err := ndarray.ByteSize(dt, shape)
 	if err != nil || dt == ndarray.String || n < 1<<20 {
-		return ndarray.NewIn(c.Memory, dt, shape...)
+		return ndarray.NewContext(c.Ctx, c.Memory, dt, shape...)
 	}
 	if err := c.Memory.AskContext(c.Ctx, "an array", int64(n)); err != nil {
 		return nil, err

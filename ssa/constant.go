@@ -71,7 +71,12 @@ const (
 
 // Identity identifies the elements. Those in a mapped file are not read; others are
 // hashed to 128 bits, once, for which lazy ones are read within a budget.
-func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
+func (c *Constant) Identity(memory ndarray.Budget) (Identity, error) {
+	return c.IdentityContext(context.Background(), memory)
+}
+
+// IdentityContext is Identity until a context ends, whose error it then returns; nil never does.
+func (c *Constant) IdentityContext(ctx context.Context, memory ndarray.Budget) (_ Identity, err error) {
 	defer rescue.Into(&err)
 	c.mu.Lock()
 	id := c.id
@@ -79,7 +84,7 @@ func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
 	if id.of != 0 {
 		return id, nil
 	}
-	data, a, err := c.bytes(memory)
+	data, a, err := c.bytes(ctx, memory)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -93,9 +98,12 @@ func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
 	switch {
 	case id.of == byAddress:
 	case c.dtype == ndarray.String:
-		id.hash = digest.OfStrings(a.Str)
+		id.hash, err = digest.OfStrings(ctx, a.Str)
 	default:
-		id.hash = digest.Of(data)
+		id.hash, err = digest.Of(ctx, data)
+	}
+	if err != nil {
+		return Identity{}, err
 	}
 	c.mu.Lock()
 	c.id = id
@@ -106,21 +114,26 @@ func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
 // Bytes returns the elements as bytes, at any alignment, without making a copy where
 // they lie in memory as they are, else within a budget; of a splat, the one element. Do not
 // write to it.
-func (c *Constant) Bytes(memory ndarray.Budget) (_ []byte, err error) {
+func (c *Constant) Bytes(memory ndarray.Budget) ([]byte, error) {
+	return c.BytesContext(context.Background(), memory)
+}
+
+// BytesContext is Bytes until a context ends, as in [Constant.ArrayContext].
+func (c *Constant) BytesContext(ctx context.Context, memory ndarray.Budget) (_ []byte, err error) {
 	defer rescue.Into(&err)
-	data, _, err := c.bytes(memory)
+	data, _, err := c.bytes(ctx, memory)
 	return data, err
 }
 
 // bytes is Bytes, and the array that they are of where one was needed.
-func (c *Constant) bytes(memory ndarray.Budget) ([]byte, *ndarray.Array, error) {
+func (c *Constant) bytes(ctx context.Context, memory ndarray.Budget) ([]byte, *ndarray.Array, error) {
 	switch {
 	case c.splat != nil:
 		return c.splat.Data, c.splat, nil
 	case c.packed != nil && c.dtype.FileBits() >= 8:
 		return c.packed, nil, nil
 	}
-	a, err := c.ArrayIn(memory)
+	a, err := c.ArrayContext(ctx, memory)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,14 +187,23 @@ func NewLazy(dt ndarray.DType, shape []int, load func() (*ndarray.Array, error))
 
 // NewLazyIn is NewLazy within the budget of whoever asks for the elements first.
 func NewLazyIn(dt ndarray.DType, shape []int, load func(memory ndarray.Budget) (*ndarray.Array, error)) *Constant {
-	made := func(_ context.Context, memory ndarray.Budget) (*ndarray.Array, error) { return load(memory) }
-	return &Constant{dtype: dt, shape: append([]int(nil), shape...), load: made}
+	return NewLazyContext(dt, shape, func(_ context.Context, memory ndarray.Budget) (*ndarray.Array, error) { return load(memory) })
+}
+
+// NewLazyContext is NewLazyIn for what takes long to read: the context of whoever asks for the elements first ends it.
+func NewLazyContext(dt ndarray.DType, shape []int, load func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error)) *Constant {
+	return &Constant{dtype: dt, shape: append([]int(nil), shape...), load: load}
 }
 
 // NewPacked is NewLazyIn for elements whose packed form, as a file holds it, is at
 // hand: load unpacks it.
 func NewPacked(dt ndarray.DType, shape []int, packed []byte, load func(memory ndarray.Budget) (*ndarray.Array, error)) *Constant {
-	c := NewLazyIn(dt, shape, load)
+	return NewPackedContext(dt, shape, packed, func(_ context.Context, memory ndarray.Budget) (*ndarray.Array, error) { return load(memory) })
+}
+
+// NewPackedContext is NewPacked, as NewLazyContext is NewLazyIn.
+func NewPackedContext(dt ndarray.DType, shape []int, packed []byte, load func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error)) *Constant {
+	c := NewLazyContext(dt, shape, load)
 	c.packed = packed
 	return c
 }

@@ -75,6 +75,10 @@ func TestConstantWait(t *testing.T) {
 	for _, waits := range []*ssa.Constant{c, flat} {
 		_, err := waits.ArrayContext(ended, 0)
 		require.ErrorIs(t, err, context.Canceled)
+		_, err = waits.BytesContext(ended, 0)
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = waits.IdentityContext(ended, 0)
+		require.ErrorIs(t, err, context.Canceled)
 	}
 	waiter := make(chan float64)
 	go func() {
@@ -85,4 +89,23 @@ func TestConstantWait(t *testing.T) {
 	close(made)
 	require.NoError(t, <-maker)
 	require.Equal(t, 4.0, <-waiter)
+}
+
+// TestIdentityEnded: a context ends the hashing of many elements, and another call hashes them.
+func TestIdentityEnded(t *testing.T) {
+	for name, c := range map[string]*ssa.Constant{
+		"numbers": ssa.NewConstant(ndarray.Must(ndarray.Float32, 1<<20)),
+		"strings": ssa.NewConstant(ndarray.Strings(make([]string, 20000), 20000)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			looks := 3
+			_, err := c.IdentityContext(endsAfter{context.Background(), &looks}, 0)
+			require.ErrorIs(t, err, context.Canceled)
+			id, err := c.Identity(0)
+			require.NoError(t, err)
+			again, err := c.IdentityContext(t.Context(), 0)
+			require.NoError(t, err)
+			require.Equal(t, id, again)
+		})
+	}
 }

@@ -219,11 +219,15 @@ func (h *holder) Emitted(ctx context.Context, text, name string) (device.Kernel,
 
 // Weight takes memory for a constant.
 func (h *holder) Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, error) {
-	a, err := c.ArrayIn(ndarray.BudgetOf(ctx))
+	a, err := c.ArrayContext(ctx, ndarray.BudgetOf(ctx))
 	if err != nil {
 		return kernels.Operand{}, err
 	}
-	w, err := h.executor.weight(ctx, c, digest.Of(a.Data), int64(len(a.Data)))
+	id, err := digest.Of(ctx, a.Data)
+	if err != nil {
+		return kernels.Operand{}, err
+	}
+	w, err := h.executor.weight(ctx, c, id, int64(len(a.Data)))
 	if err != nil {
 		return kernels.Operand{}, err
 	}
@@ -344,7 +348,7 @@ func (k *kernel) Run(c *ops.Call) (err error) {
 	h.In = append([]ndarray.Value{}, c.In...)
 	for i, v := range c.Node.In {
 		if v != nil && v.Const != nil && h.In[i] == nil {
-			a, err := v.Const.ArrayIn(c.Memory)
+			a, err := v.Const.ArrayContext(c.Ctx, c.Memory)
 			if err != nil {
 				return err
 			}

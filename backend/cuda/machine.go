@@ -377,13 +377,16 @@ func collectGarbage(ctx context.Context) bool {
 
 // kernel compiles a module, or finds what it has compiled.
 func (m *machine) kernel(ctx context.Context, text, name string) (*emitted, error) {
-	key := digest.Of([]byte(text))
+	key, err := digest.Of(ctx, []byte(text))
+	if err != nil {
+		return nil, err
+	}
 	if e := find(m, m.emitted, key); e != nil {
 		return e, nil
 	}
 	var mod device.Module
 	var k device.Kernel
-	err := m.withRoom(ctx, func(d device.Device) (err error) {
+	err = m.withRoom(ctx, func(d device.Device) (err error) {
 		if mod, err = d.Load(text); err != nil {
 			return fmt.Errorf("compile an emitted kernel: %w", err)
 		}
@@ -484,7 +487,7 @@ func (m *machine) load(ctx context.Context, w *weight, c *ssa.Constant) error {
 	if w.isLoaded {
 		return nil
 	}
-	a, err := c.ArrayIn(ndarray.BudgetOf(ctx))
+	a, err := c.ArrayContext(ctx, ndarray.BudgetOf(ctx))
 	if err != nil {
 		return err
 	}

@@ -239,7 +239,7 @@ func (t *Tensor) Get(ctx context.Context) (_ *ndarray.Array, err error) {
 	if !t.hasValue {
 		return nil, &TensorError{Reason: "it has no value yet"}
 	}
-	a, err := ndarray.NewIn(ndarray.BudgetOf(ctx), t.shadow.DType, t.shadow.Shape...)
+	a, err := ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), t.shadow.DType, t.shadow.Shape...)
 	if err != nil {
 		return nil, err
 	}

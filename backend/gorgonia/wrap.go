@@ -222,7 +222,7 @@ func runInto(ctx context.Context, inputs, buffers Tensors, f func(context.Contex
 			out[name] = m.Array()
 			continue
 		}
-		if out[name], err = ndarray.NewIn(ndarray.BudgetOf(ctx), m.DType, m.Shape...); err != nil {
+		if out[name], err = ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), m.DType, m.Shape...); err != nil {
 			return outputError(name, err)
 		}
 		strided = append(strided, func() { m.Store(out[name]) })

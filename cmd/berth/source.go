@@ -458,7 +458,7 @@ func openAsOne(t ssa.Type) ([]int, bool) {
 // randomArray fills an array with random values by seed: standard normal floats; 0 or 1 for integers and booleans.
 // A context, which may carry a budget of memory, ends it.
 func randomArray(ctx context.Context, dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.Array, error) {
-	arr, err := ndarray.NewIn(ndarray.BudgetOf(ctx), dt, shape...)
+	arr, err := ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), dt, shape...)
 	if err != nil {
 		return nil, err
 	}
@@ -476,7 +476,7 @@ func randomArray(ctx context.Context, dt ndarray.DType, shape []int, seed, strea
 // textsOf returns a randomArray of strings worth giving to a model, one after the other, the first by seed and stream.
 func textsOf(m *berth.Model) func(ctx context.Context, dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.Array, error) {
 	return func(ctx context.Context, dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.Array, error) {
-		arr, err := ndarray.NewIn(ndarray.BudgetOf(ctx), dt, shape...)
+		arr, err := ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), dt, shape...)
 		if err != nil {
 			return nil, err
 		}

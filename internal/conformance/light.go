@@ -51,7 +51,7 @@ func ruleInput(ctx context.Context, in *onnxwire.ValueInfo) (*ndarray.Array, err
 		}
 		shape = append(shape, n)
 	}
-	a, err := ndarray.NewIn(ndarray.BudgetOf(ctx), ndarray.Float32, shape...)
+	a, err := ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), ndarray.Float32, shape...)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func scanned(ctx context.Context, r io.ReaderAt, t onnxwire.ScannedTensor, check
 	if err != nil || t.Len == 0 || int64(n) != t.Len || dt == ndarray.String || dt == ndarray.Bool || dt.FileBits() < 8 {
 		return nil, nil
 	}
-	a, err := ndarray.NewIn(ndarray.BudgetOf(ctx), dt, shape...)
+	a, err := ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), dt, shape...)
 	if err != nil {
 		return nil, err
 	}

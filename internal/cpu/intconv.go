@@ -33,7 +33,7 @@ func (p *prep) newIntConv(w, zx, zw, bias int, quantized bool) (*intConv, error)
 	}
 	taken := arrangement{signed: s.WSigned}
 	if p.has(zw) {
-		if taken.zeros, err = p.in[zw].value.Const.Identity(p.memory()); err != nil {
+		if taken.zeros, err = p.in[zw].value.Const.IdentityContext(p.ctx, p.memory()); err != nil {
 			return nil, err
 		}
 	}

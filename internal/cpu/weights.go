@@ -28,7 +28,7 @@ type arrangement struct {
 // do not read the operand.
 func (p *prep) pack(i int, layout gemm.Layout, taken arrangement, f func(c *ssa.Constant) (*gemm.Packed, error)) (*gemm.Packed, error) {
 	c := p.in[i].value.Const
-	id, err := c.Identity(p.memory())
+	id, err := c.IdentityContext(p.ctx, p.memory())
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (p *prep) packFloats(i int, layout gemm.Layout, taken arrangement, f func(g
 
 // sourceOf is a float32 constant in its own memory.
 func (p *prep) sourceOf(c *ssa.Constant) (gemm.Source, error) {
-	data, err := c.Bytes(p.memory())
+	data, err := c.BytesContext(p.ctx, p.memory())
 	_, splat := c.Splat()
 	return gemm.Source{Data: machine.FloatsOf(data), Splat: splat}, err
 }
@@ -92,7 +92,7 @@ func (p *prep) packBytes(g *gemm.IntGemm, i, offset, n int) (*gemm.Packed, error
 
 // bytesOf are the elements of a constant of 8-bit integers.
 func (p *prep) bytesOf(c *ssa.Constant) ([]byte, error) {
-	data, err := c.Bytes(p.memory())
+	data, err := c.BytesContext(p.ctx, p.memory())
 	if _, splat := c.Splat(); !splat || err != nil {
 		return data, err
 	}

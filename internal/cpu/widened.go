@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/backend"
@@ -152,23 +153,31 @@ func (p *prep) keepHalves(at ...int) (convolve.Half, bool) {
 
 // constInFloat32 is a constant of a half type as one of float32.
 func constInFloat32(c *ssa.Constant) *ssa.Constant {
-	convert := func(a *ndarray.Array) *ndarray.Array {
-		out := make([]float32, a.Len())
-		widenTo(a.DType)(out, ndarray.Slice[uint16](a))
-		return ndarray.Of(out, a.Shape...)
-	}
 	if v, ok := c.Splat(); ok {
-		return ssa.NewSplat(convert(v), c.Shape()...)
+		one := make([]float32, 1)
+		widenTo(v.DType)(one, ndarray.Slice[uint16](v))
+		return ssa.NewSplat(ndarray.Of(one), c.Shape()...)
 	}
-	return ssa.NewLazyIn(ndarray.Float32, c.Shape(), func(memory ndarray.Budget) (*ndarray.Array, error) { // memory was asked for
-		a, err := c.ArrayIn(memory)
+	return ssa.NewLazyContext(ndarray.Float32, c.Shape(), func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) { // memory was asked for
+		a, err := c.ArrayContext(ctx, memory)
 		if err != nil {
 			return nil, err
 		}
 		defer c.Release()
-		return convert(a), nil
+		out, from, widen := make([]float32, a.Len()), ndarray.Slice[uint16](a), widenTo(a.DType)
+		for at := 0; at < len(out); at += widenedPiece {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			end := min(at+widenedPiece, len(out))
+			widen(out[at:end], from[at:end])
+		}
+		return ndarray.Of(out, a.Shape...), nil
 	})
 }
+
+// widenedPiece is how many elements of a constant are converted between two looks at the context.
+const widenedPiece = 1 << 20
 
 // widenTo is the conversion of a half type to float32.
 func widenTo(dt ndarray.DType) func(dst []float32, src []uint16) {

@@ -57,7 +57,7 @@ func read(ctx context.Context, r *bufio.Reader, size int64, check func(Header) e
 	case int64(n) < rest:
 		return nil, fmt.Errorf("there are %d bytes behind the array, which has %d; save one array in a file", rest-int64(n), n)
 	}
-	a, err := ndarray.NewIn(ndarray.BudgetOf(ctx), h.DType, h.Shape...)
+	a, err := ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), h.DType, h.Shape...)
 	if err != nil {
 		return nil, err
 	}

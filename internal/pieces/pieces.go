@@ -72,8 +72,8 @@ var inFloat32 = batch.Types{
 		if v, ok := c.Splat(); ok {
 			return ssa.NewSplat(convert(v), c.Shape()...)
 		}
-		return ssa.NewLazyIn(ndarray.Float32, c.Shape(), func(memory ndarray.Budget) (*ndarray.Array, error) {
-			a, err := c.ArrayIn(memory)
+		return ssa.NewLazyContext(ndarray.Float32, c.Shape(), func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) {
+			a, err := c.ArrayContext(ctx, memory)
 			if err != nil {
 				return nil, err
 			}

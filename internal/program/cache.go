@@ -112,7 +112,7 @@ func (c *compiler) markCaches() {
 		}
 	}
 	if len(c.p.caches) > 0 {
-		c.p.products = newProducts(c.kernels)
+		c.p.products = newProducts(c.ctx, c.kernels)
 	}
 }
 

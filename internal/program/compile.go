@@ -115,7 +115,7 @@ func (c *compiler) makeKernels(ctx context.Context, g *ssa.Graph) error {
 		return err
 	}
 	if c.opts.OwnGraph && c.opts.Constants != nil {
-		c.opts.Constants.share(g, c.opts.Memory)
+		c.opts.Constants.share(ctx, g, c.opts.Memory)
 	}
 	c.kernels = newKernels(c.opts)
 	if err := c.prepareAll(ctx, g); err != nil {
@@ -306,7 +306,7 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 // dynamic gives an instruction of unknown shapes its kernel, which reads large constants
 // itself where it has not packed them.
 func (c *compiler) dynamic(in *Instr) {
-	in.Kernel = newDynamicKernel(in.Node, c.kernels)
+	in.Kernel = newDynamicKernel(c.ctx, in.Node, c.kernels)
 	if _, ok := in.Kernel.(*dynamicKernel); !ok || len(ops.Aliases(in.Node)) > 0 {
 		return
 	}

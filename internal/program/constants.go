@@ -51,27 +51,30 @@ const lookEvery = 1024
 const smallConstant = 1 << 10
 
 // share replaces the constants of a graph and its bodies by equal ones in the table, and drops
-// the elements of those that nothing reads.
-func (k *Constants) share(g *ssa.Graph, memory ndarray.Budget) {
+// the elements of those that nothing reads. It does nothing more once the context has ended.
+func (k *Constants) share(ctx context.Context, g *ssa.Graph, memory ndarray.Budget) {
 	g.Walk(func(b *ssa.Graph) {
-		for _, v := range b.Values() {
+		for i, v := range b.Values() {
+			if i%lookEvery == 0 && ctx.Err() != nil {
+				return
+			}
 			switch {
 			case v == nil || v.Const == nil:
 			case len(v.Uses()) == 0 && !b.IsResult(v):
 				v.Const = v.Const.Taken()
 			default:
-				v.Const = k.one(v.Const, memory)
+				v.Const = k.one(ctx, v.Const, memory)
 			}
 		}
 	})
 }
 
 // one returns the constant of the table that equals c, which is c if there was none.
-func (k *Constants) one(c *ssa.Constant, memory ndarray.Budget) *ssa.Constant {
+func (k *Constants) one(ctx context.Context, c *ssa.Constant, memory ndarray.Budget) *ssa.Constant {
 	if _, splat := c.Splat(); splat || c.StoredBytes() <= smallConstant || c.DType() == ndarray.String || sysmem.IsMapped(c.Packed()) {
 		return c
 	}
-	key, ok := keyOf(c, memory)
+	key, ok := keyOf(ctx, c, memory)
 	if !ok {
 		return c // whoever reads it reports that
 	}
@@ -81,8 +84,8 @@ func (k *Constants) one(c *ssa.Constant, memory ndarray.Budget) *ssa.Constant {
 }
 
 // keyOf is the same for equal constants; those in a mapped file are known by their addresses.
-func keyOf(c *ssa.Constant, memory ndarray.Budget) (key string, ok bool) {
-	id, err := c.Identity(memory)
+func keyOf(ctx context.Context, c *ssa.Constant, memory ndarray.Budget) (key string, ok bool) {
+	id, err := c.IdentityContext(ctx, memory)
 	return string(fmt.Appendf(appendType(nil, c.DType(), c.Shape()), "%v", id)), err == nil
 }
 
@@ -118,7 +121,7 @@ func (k *Constants) inMemory(ctx context.Context, constants []*ssa.Constant) {
 			continue
 		}
 		var ok bool
-		if keys[i], ok = keyOf(c, memory); !ok {
+		if keys[i], ok = keyOf(ctx, c, memory); !ok {
 			continue
 		}
 		if old := k.made[keys[i]].Value(); old != nil {
@@ -134,7 +137,7 @@ func (k *Constants) inMemory(ctx context.Context, constants []*ssa.Constant) {
 		if n%lookEvery == 0 && ctx.Err() != nil {
 			return
 		}
-		if a, err := constants[i].ArrayIn(memory); err == nil { // who reads it is told of errors
+		if a, err := constants[i].ArrayContext(ctx, memory); err == nil { // who reads it is told of errors
 			constants[i] = k.first(keys[i], ssa.NewConstant(a.Clone()))
 		}
 	}

@@ -45,13 +45,13 @@ const maxKeyContent = 64
 
 // newDynamicKernel makes the kernel of a node of unknown shapes. Where all there is
 // to prepare are attributes, one answer serves all shapes.
-func newDynamicKernel(n *ssa.Node, k *kernels) ops.Kernel {
+func newDynamicKernel(ctx context.Context, n *ssa.Node, k *kernels) ops.Kernel {
 	if o := ops.Of(n); o != nil && o.Prepare != nil {
-		if p, err := k.backend.Prepare(context.Background(), n, k.threads); err == nil && p.Kernel != nil {
+		if p, err := k.backend.Prepare(ctx, n, k.threads); err == nil && p.Kernel != nil {
 			return p.Kernel
 		}
 	}
-	return &dynamicKernel{n, k, k.kind(n)}
+	return &dynamicKernel{n, k, k.kind(ctx, n)}
 }
 
 // Choice says when the kernel is chosen.

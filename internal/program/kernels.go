@@ -174,7 +174,7 @@ func (k *kernels) trim() {
 // static returns the kernel of a node with static types.
 func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
 	var room [512]byte // of most keys
-	key, ok := signature(room[:0], n, k.memory)
+	key, ok := signature(ctx, room[:0], n, k.memory)
 	if !ok {
 		key = fmt.Appendf(nil, "%p", n)
 	}
@@ -221,8 +221,8 @@ func ended(ctx context.Context, err error) error {
 
 // kind numbers the signature of a node; nodes that share no kernel have numbers of their
 // own.
-func (k *kernels) kind(n *ssa.Node) uint32 {
-	key, ok := signature(nil, n, k.memory)
+func (k *kernels) kind(ctx context.Context, n *ssa.Node) uint32 {
+	key, ok := signature(ctx, nil, n, k.memory)
 	if !ok {
 		key = fmt.Appendf(nil, "%p", n)
 	}
@@ -269,24 +269,24 @@ func (p *Program) PackedBytes() int64 {
 
 // signature encodes operator, attributes, layouts and constants of a node, all that a kernel is
 // prepared from besides the shapes of its operands, behind key; ok is false for nodes that share no kernel.
-func signature(key []byte, n *ssa.Node, memory ndarray.Budget) (_ []byte, ok bool) {
+func signature(ctx context.Context, key []byte, n *ssa.Node, memory ndarray.Budget) (_ []byte, ok bool) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return nil, false
 	}
 	key = appendTexts(key, n.Domain, n.Op, n.Overload)
 	for i := range n.Attrs {
-		if key, ok = appendAttr(key, &n.Attrs[i], memory); !ok {
+		if key, ok = appendAttr(ctx, key, &n.Attrs[i], memory); !ok {
 			return nil, false
 		}
 	}
-	if key, ok = appendOperands(key, n.In, true, memory); !ok {
+	if key, ok = appendOperands(ctx, key, n.In, true, memory); !ok {
 		return nil, false
 	}
-	return appendOperands(key, n.Out, false, memory)
+	return appendOperands(ctx, key, n.Out, false, memory)
 }
 
 // appendOperands encodes layouts and constants of operands or results.
-func appendOperands(key []byte, values []*ssa.Value, operands bool, memory ndarray.Budget) (_ []byte, ok bool) {
+func appendOperands(ctx context.Context, key []byte, values []*ssa.Value, operands bool, memory ndarray.Budget) (_ []byte, ok bool) {
 	for _, v := range values {
 		if v != nil && v.Type.IsBlocked() {
 			key = binary.AppendVarint(append(key, '|'), int64(v.Type.Channels))
@@ -295,7 +295,7 @@ func appendOperands(key []byte, values []*ssa.Value, operands bool, memory ndarr
 		case v == nil:
 			key = append(key, '-')
 		case operands && v.Const != nil:
-			if key, ok = appendConst(append(key, 'c'), v.Const, memory); !ok {
+			if key, ok = appendConst(ctx, append(key, 'c'), v.Const, memory); !ok {
 				return nil, false
 			}
 		default:
@@ -305,7 +305,7 @@ func appendOperands(key []byte, values []*ssa.Value, operands bool, memory ndarr
 	return key, true
 }
 
-func appendAttr(key []byte, a *ssa.Attr, memory ndarray.Budget) ([]byte, bool) {
+func appendAttr(ctx context.Context, key []byte, a *ssa.Attr, memory ndarray.Budget) ([]byte, bool) {
 	if a.Kind == ssa.AttrOther {
 		return nil, false
 	}
@@ -327,11 +327,11 @@ func appendAttr(key []byte, a *ssa.Attr, memory ndarray.Budget) ([]byte, bool) {
 	key = binary.AppendUvarint(key, uint64(len(a.Tensors)))
 	for _, c := range a.Tensors {
 		if c != nil && ok {
-			key, ok = appendConst(key, c, memory)
+			key, ok = appendConst(ctx, key, c, memory)
 		}
 	}
 	if a.Tensor != nil && ok {
-		key, ok = appendConst(key, a.Tensor, memory)
+		key, ok = appendConst(ctx, key, a.Tensor, memory)
 	}
 	return key, ok
 }
@@ -344,8 +344,8 @@ func appendTexts(key []byte, texts ...string) []byte {
 	return key
 }
 
-func appendConst(key []byte, c *ssa.Constant, memory ndarray.Budget) ([]byte, bool) {
-	id, err := c.Identity(memory)
+func appendConst(ctx context.Context, key []byte, c *ssa.Constant, memory ndarray.Budget) ([]byte, bool) {
+	id, err := c.IdentityContext(ctx, memory)
 	return id.Append(appendType(key, c.DType(), c.Shape())), err == nil
 }
 

@@ -24,7 +24,7 @@ func TestPreparedTables(t *testing.T) {
 		prepared bool
 	}{{cpu.New(), true}, {backend.Reference{}, false}} {
 		t.Run(c.backend.Name(), func(t *testing.T) {
-			_, each := newDynamicKernel(g.Nodes[0], newKernels(Options{Backend: c.backend})).(*dynamicKernel)
+			_, each := newDynamicKernel(t.Context(), g.Nodes[0], newKernels(Options{Backend: c.backend})).(*dynamicKernel)
 			assert.Equal(t, c.prepared, !each)
 			p, err := Compile(t.Context(), g, Options{Backend: c.backend})
 			require.NoError(t, err)

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -178,13 +179,13 @@ func (s *Session) transpose(in *Instr) bool {
 // products are the kernels that multiply one slice at a time.
 type products struct{ plain, transposed ops.Kernel }
 
-func newProducts(k *kernels) *products {
+func newProducts(ctx context.Context, k *kernels) *products {
 	node := func(transposed int64) *ssa.Node {
 		g := ssa.NewGraph("product")
 		t := ssa.UnrankedTensor(ndarray.Float32)
 		return g.NewNode("Gemm", []*ssa.Value{g.AddParam("a", t), g.AddParam("b", t)}, 1, ssa.IntAttr("transB", transposed))
 	}
-	return &products{newDynamicKernel(node(0), k), newDynamicKernel(node(1), k)}
+	return &products{newDynamicKernel(ctx, node(0), k), newDynamicKernel(ctx, node(1), k)}
 }
 
 // multiply runs a product whose second factor is a cache along the last but one

@@ -198,14 +198,14 @@ func (c *Context) unaligned(k *ssa.Constant) (*ndarray.Array, error) {
 	if _, splat := k.Splat(); splat || k.DType() != ndarray.Float32 {
 		return c.elements(k)
 	}
-	data, err := k.Bytes(ndarray.BudgetOf(c.ctx))
+	data, err := k.BytesContext(c.ctx, ndarray.BudgetOf(c.ctx))
 	c.failIfFull(err)
 	return &ndarray.Array{DType: k.DType(), Shape: k.Shape(), Data: data}, err
 }
 
 // array is a new array.
 func (c *Context) array(dt ndarray.DType, shape ...int) (*ndarray.Array, error) {
-	a, err := ndarray.NewIn(ndarray.BudgetOf(c.ctx), dt, shape...)
+	a, err := ndarray.NewContext(c.ctx, ndarray.BudgetOf(c.ctx), dt, shape...)
 	c.failIfFull(err)
 	return a, err
 }

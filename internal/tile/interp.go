@@ -72,7 +72,7 @@ func (m *machine) ended(element int) bool {
 
 // array makes a value.
 func (m *machine) array(dt ndarray.DType, shape []int) (*ndarray.Array, error) {
-	return ndarray.NewIn(ndarray.BudgetOf(m.ctx), dt, shape...)
+	return ndarray.NewContext(m.ctx, ndarray.BudgetOf(m.ctx), dt, shape...)
 }
 
 // instr computes one value.

@@ -197,20 +197,26 @@ func filterAt(shape []int, block, o, i, p int) int {
 	return (((o/block*(in/block)+i/block)*area+p)*block+i%block)*block + o%block
 }
 
+// pieceElems is how many elements are moved between two looks at the context.
+const pieceElems = 1 << 16
+
 // plainFilter puts filters back into the order OIHW, when they are first read.
 func plainFilter(w *ssa.Constant, block int) *ssa.Constant {
-	return ssa.NewLazyIn(ndarray.Float32, w.Shape(), func(memory ndarray.Budget) (*ndarray.Array, error) {
-		a, err := w.ArrayIn(memory)
+	return ssa.NewLazyContext(ndarray.Float32, w.Shape(), func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) {
+		a, err := w.ArrayContext(ctx, memory)
 		if err != nil {
 			return nil, err
 		}
-		out, err := ndarray.NewIn(memory, ndarray.Float32, a.Shape...)
+		out, err := ndarray.NewContext(ctx, memory, ndarray.Float32, a.Shape...)
 		if err != nil {
 			return nil, err
 		}
 		from, to := ndarray.Slice[float32](a), ndarray.Slice[float32](out)
 		area := a.Shape[2] * a.Shape[3]
 		for at := range to {
+			if at%pieceElems == pieceElems-1 && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			to[at] = from[filterAt(a.Shape, block, at/area/a.Shape[1], at/area%a.Shape[1], at%area)]
 		}
 		return out, nil

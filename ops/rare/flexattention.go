@@ -71,7 +71,7 @@ func modify[T kit.RealNum](c *ops.Call, name string, dt ndarray.DType, shape []i
 	if i < 0 {
 		return v
 	}
-	a := kit.Try(ndarray.NewIn(c.Memory, dt, shape...))
+	a := kit.Try(ndarray.NewContext(c.Ctx, c.Memory, dt, shape...))
 	kit.WriteFloats(c, a, v)
 	args := append([]ndarray.Value{a}, c.In[len(c.In)-c.Node.Captures:]...)
 	out := kit.Try(c.Body(i, args))

@@ -63,7 +63,7 @@ func toBlocked(c *ops.Call, x *ndarray.Array, b int) *ndarray.Array {
 	channels, pixels := x.Shape[1], kit.SizeOf(x.Shape[2:])
 	blocks := (channels + b - 1) / b
 	shape := append([]int{x.Shape[0], blocks}, x.Shape[2:]...)
-	y := kit.Try(ndarray.NewIn(c.Memory, x.DType, append(shape, b)...))
+	y := kit.Try(ndarray.NewContext(c.Ctx, c.Memory, x.DType, append(shape, b)...))
 	clear(y.Data)
 	exchange(y, x, func(i int) (to, from int) { return blockedAt(i, channels, pixels, b), i })
 	return y
@@ -77,7 +77,7 @@ func fromBlocked(c *ops.Call, x *ndarray.Array, channels int) *ndarray.Array {
 	}
 	b, pixels := x.Shape[last], kit.SizeOf(x.Shape[2:last])
 	shape := append([]int{x.Shape[0], channels}, x.Shape[2:last]...)
-	y := kit.Try(ndarray.NewIn(c.Memory, x.DType, shape...))
+	y := kit.Try(ndarray.NewContext(c.Ctx, c.Memory, x.DType, shape...))
 	exchange(y, x, func(i int) (to, from int) { return i, blockedAt(i, channels, pixels, b) })
 	return y
 }

@@ -174,7 +174,7 @@ func evalEpilogue(base *ops.Op, c *ops.Call) {
 
 // shuffled is an image with the channels of its groups in turns.
 func shuffled(c *ops.Call, x *ndarray.Array, groups int) *ndarray.Array {
-	y := kit.Try(ndarray.NewIn(c.Memory, x.DType, x.Shape...))
+	y := kit.Try(ndarray.NewContext(c.Ctx, c.Memory, x.DType, x.Shape...))
 	channels := x.Shape[1]
 	each, size := channels/groups, len(x.Data)/max(1, x.Shape[0]*channels)
 	for i := range x.Shape[0] * channels {

@@ -104,6 +104,6 @@ func inferConstant(n *ssa.Node) []ops.Inferred {
 }
 
 func evalConstant(c *ops.Call) {
-	a := kit.Try(kit.Try(ConstantValue(c.Node)).ArrayIn(c.Memory))
+	a := kit.Try(kit.Try(ConstantValue(c.Node)).ArrayContext(c.Ctx, c.Memory))
 	kit.CopyReshaped(c, a, a.Shape)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -37,7 +38,32 @@ func Make[T any](c *ops.Call, n int) []T {
 		Check(ndarray.ErrSize)
 	}
 	Check(ask(c, "workspace of a reference kernel", int64(n)*int64(size)))
+	if n*size >= largeBytes {
+		if b := zeros(c, one, n*size); b != nil {
+			return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+		}
+	}
 	return make([]T, n)
+}
+
+// largeBytes is the size from which the runtime would take some milliseconds to clear memory, which no context ends.
+const largeBytes = 32 << 20
+
+// zeros is cleared memory for elements of the type of one until the call ends; nil for types that hold pointers.
+func zeros(c *ops.Call, one any, n int) []byte {
+	switch one.(type) {
+	case float32, float64, int8, int16, int32, int64, int, uint8, uint16, uint32, uint64, bool, complex64, complex128:
+		return Try(sysmem.Zeros(contextOf(c), n))
+	}
+	return nil
+}
+
+// contextOf is the context of the call, nil if it has none.
+func contextOf(c *ops.Call) context.Context {
+	if c == nil {
+		return nil
+	}
+	return c.Ctx
 }
 
 // Text asks for the memory of a string, which is small or not made yet, and returns it.
@@ -48,7 +74,7 @@ func Text(c *ops.Call, s string) string {
 
 // New is a new array in the budget of the call.
 func New(c *ops.Call, dt ndarray.DType, shape ...int) *ndarray.Array {
-	return Try(ndarray.NewIn(memoryOf(c), dt, shape...))
+	return Try(ndarray.NewContext(contextOf(c), memoryOf(c), dt, shape...))
 }
 
 // Clone is a copy of a value in the budget of the call.
@@ -58,11 +84,7 @@ func Clone[V ndarray.Value](c *ops.Call, v V) V {
 		CopyWhole(c, out, a)
 		return any(out).(V)
 	}
-	var ctx context.Context
-	if c != nil {
-		ctx = c.Ctx
-	}
-	return Try(ndarray.CloneIn(ctx, memoryOf(c), v)).(V)
+	return Try(ndarray.CloneIn(contextOf(c), memoryOf(c), v)).(V)
 }
 
 // Copy is a copy of some elements in the budget of the call.

@@ -78,7 +78,7 @@ func Of(n *ssa.Node) *Windows {
 
 // Gather writes the elements of a window out, within the budget that a context carries, until that ends.
 func (w *Window) Gather(ctx context.Context, a *ndarray.Array) (*ndarray.Array, error) {
-	out, err := ndarray.NewIn(ndarray.BudgetOf(ctx), a.DType, w.Shape...)
+	out, err := ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), a.DType, w.Shape...)
 	if err != nil {
 		return nil, err
 	}

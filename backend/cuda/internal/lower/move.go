@@ -165,7 +165,7 @@ func byTable(p *prep) (bool, error) {
 		n.Op == "Resize" && (ops.Str(n, "mode") != "nearest" || ops.Str(n, "coordinate_transformation_mode") == "tf_crop_and_resize") {
 		return false, nil
 	}
-	numbers, err := ndarray.NewIn(ndarray.BudgetOf(p.ctx), ndarray.Int32, x.shape...)
+	numbers, err := ndarray.NewContext(p.ctx, ndarray.BudgetOf(p.ctx), ndarray.Int32, x.shape...)
 	if err != nil {
 		return false, err
 	}

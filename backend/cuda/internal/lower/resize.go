@@ -126,7 +126,7 @@ func (p *prep) weights(r resized, from, to int) ([]float32, error) {
 	if int64(from)*int64(max(from, to)) > mostWeights || to > math.MaxInt32 {
 		return nil, nil
 	}
-	unit, err := ndarray.NewIn(ndarray.BudgetOf(p.ctx), ndarray.Float32, from, from)
+	unit, err := ndarray.NewContext(p.ctx, ndarray.BudgetOf(p.ctx), ndarray.Float32, from, from)
 	if err != nil {
 		return nil, err
 	}

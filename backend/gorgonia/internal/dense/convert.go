@@ -52,7 +52,7 @@ func (m *Memory) Packed(ctx context.Context) (*ndarray.Array, error) {
 	if m.Contiguous() {
 		return m.Array(), nil
 	}
-	out, err := ndarray.NewIn(ndarray.BudgetOf(ctx), m.DType, m.Shape...)
+	out, err := ndarray.NewContext(ctx, ndarray.BudgetOf(ctx), m.DType, m.Shape...)
 	if err == nil {
 		m.while(func(at, k int) bool {
 			if k%lookEvery == 0 {
