@@ -33,15 +33,8 @@ func ask(c *ops.Call, what string, bytes int64) error {
 // Make is make([]T, n) in the budget of the call.
 func Make[T any](c *ops.Call, n int) []T {
 	var one T
-	size := max(int(unsafe.Sizeof(one)), 1)
-	if n < 0 || n > math.MaxInt/size {
-		Check(ndarray.ErrSize)
-	}
-	Check(ask(c, "workspace of a reference kernel", int64(n)*int64(size)))
-	if n*size >= largeBytes {
-		if b := zeros(c, one, n*size); b != nil {
-			return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
-		}
+	if p := room(c, (*T)(nil), n, int(unsafe.Sizeof(one))); p != nil {
+		return unsafe.Slice((*T)(p), n)
 	}
 	return make([]T, n)
 }
@@ -49,11 +42,19 @@ func Make[T any](c *ops.Call, n int) []T {
 // largeBytes is the size from which the runtime would take some milliseconds to clear memory, which no context ends.
 const largeBytes = 32 << 20
 
-// zeros is cleared memory for elements of the type of one until the call ends; nil for types that hold pointers.
-func zeros(c *ops.Call, one any, n int) []byte {
-	switch one.(type) {
-	case float32, float64, int8, int16, int32, int64, int, uint8, uint16, uint32, uint64, bool, complex64, complex128:
-		return Try(sysmem.Zeros(contextOf(c), n))
+// room asks for n elements of a size. Large memory is cleared here, until the call ends, unless the elements, which a pointer
+// tells, hold pointers; for other memory it is nil.
+func room(c *ops.Call, of any, n, size int) unsafe.Pointer {
+	if n < 0 || n > math.MaxInt/max(size, 1) {
+		Check(ndarray.ErrSize)
+	}
+	Check(ask(c, "workspace of a reference kernel", int64(n)*int64(size)))
+	if n*size < largeBytes {
+		return nil
+	}
+	switch of.(type) {
+	case *float32, *float64, *int8, *int16, *int32, *int64, *int, *uint8, *uint16, *uint32, *uint64, *bool, *complex64, *complex128:
+		return unsafe.Pointer(unsafe.SliceData(Try(sysmem.Zeros(contextOf(c), n*size))))
 	}
 	return nil
 }
