@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"context"
+	"runtime"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -81,23 +82,50 @@ type options struct {
 // Fold decides all folding for a timeline. When the context ends before, less is folded.
 func Fold(ctx context.Context, t *liveness.Timeline, o Options) *Folding {
 	c := options{merge: !o.NoMerge, bound: o.Bound}
-	if !o.NoInPlace {
-		c.overs = overs(ctx, &t.Layout)
-		if o.NoSmaller {
-			c.overs = slices.DeleteFunc(c.overs, func(p over) bool { return p.smaller })
-		}
-		if !o.NoConcat {
-			c.concats = concatsOf(ctx, &t.Layout)
-		}
+	if len(t.Steps) < manySteps || runtime.GOMAXPROCS(0) == 1 {
+		c.find(ctx, t, o)
+		return improve(ctx, t, c, foldWith(ctx, t, c, nil))
 	}
-	return improve(ctx, t, c, foldWith(ctx, t, c, nil))
+	found := make(chan error, 1)
+	rescue.Go(func() {
+		var err error
+		defer func() { found <- err }()
+		defer rescue.Into(&err)
+		c.find(ctx, t, o)
+	})
+	f := foldingOf(ctx, t)
+	if err := <-found; err != nil {
+		panic(err)
+	}
+	return improve(ctx, t, c, f.with(ctx, t, c, nil))
+}
+
+// manySteps is from how many steps on the pairs that may share bytes are found while every block is given a class.
+const manySteps = 1 << 14
+
+// find lists the pairs that may share bytes.
+func (c *options) find(ctx context.Context, t *liveness.Timeline, o Options) {
+	if o.NoInPlace {
+		return
+	}
+	c.overs = overs(ctx, &t.Layout)
+	if o.NoSmaller {
+		c.overs = slices.DeleteFunc(c.overs, func(p over) bool { return p.smaller })
+	}
+	if !o.NoConcat {
+		c.concats = concatsOf(ctx, &t.Layout)
+	}
 }
 
 // foldWith folds alternatives of control flow, results over operands of their
 // size, operands inside concatenations, and results over larger operands.
 // prescribed are choices for single results.
 func foldWith(ctx context.Context, t *liveness.Timeline, o options, prescribed []choice) *Folding {
-	f := foldingOf(ctx, t)
+	return foldingOf(ctx, t).with(ctx, t, o, prescribed)
+}
+
+// with folds blocks that have each a class of its own.
+func (f *Folding) with(ctx context.Context, t *liveness.Timeline, o options, prescribed []choice) *Folding {
 	if o.merge {
 		f.mergeAlternatives(ctx, func(a, b int) bool { return true })
 	}
