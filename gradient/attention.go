@@ -154,12 +154,12 @@ func (g *builder) keyBias(n *ssa.Node, mask, like *ssa.Value) *ssa.Value {
 	return g.op("Unsqueeze", bias, g.ints(1, 2))
 }
 
-// causalBias is what attribute unidirectional adds to scores.
+// causalBias is what attribute unidirectional adds to scores: query s reads the keys up to s, a single query all.
 func (g *builder) causalBias(n *ssa.Node, queries, keys int64, like *ssa.Value) *ssa.Value {
-	if ops.Int(n, "unidirectional") == 0 {
+	if ops.Int(n, "unidirectional") == 0 || queries == 1 {
 		return nil
 	}
-	return g.op("Where", g.causal(queries, keys, keys-queries), g.number(like, 0), g.number(like, float64(ops.Float(n, "mask_filter_value"))))
+	return g.op("Where", g.causal(queries, keys, 0), g.number(like, 0), g.number(like, float64(ops.Float(n, "mask_filter_value"))))
 }
 
 // msAttentionFormula projects one operand to queries, keys and values.

@@ -166,6 +166,10 @@ func TestMicrosoftValues(t *testing.T) {
 		want  []float64
 	}{
 		{"BiasSplitGelu", nil, []*ndarray.Array{f(1, 2, 0, 3).Reshaped(1, 1, 4), f(1, 0, 0, 0)}, []float64{0, 2 * 2.9959502}},
+		{"QGemm", nil, []*ndarray.Array{u8(1, 3, 5, 7).Reshaped(4, 1), s(0.5), ndarray.Scalar(uint8(0)), ndarray.Of([]int8{1}, 1, 1), s(1), ndarray.Scalar(int8(0)), nil, s(1), ndarray.Scalar(uint8(3))},
+			[]float64{3, 5, 5, 7}}, // 0.5, 1.5, 2.5 and 3.5 are rounded before 3 is added
+		{"MultiHeadAttention", list(attrInt("num_heads", 1), attrInt("unidirectional", 1)), []*ndarray.Array{f(0).Reshaped(1, 1, 1), f(1, 2).Reshaped(1, 2, 1), f(1, 3).Reshaped(1, 2, 1)},
+			[]float64{2}}, // a single query reads all keys
 		{"MulInteger", nil, []*ndarray.Array{u8(3, 9), ndarray.Scalar(uint8(5)), u8(10), nil}, []float64{-20, 40}},
 		{"ReduceSumInteger", list(attrInts("axes", 0), attrInt("keepdims", 0)), []*ndarray.Array{u8(200, 100)}, []float64{300}},
 		{"QLinearReduceMean", list(attrInts("axes", -1), attrInt("keepdims", 1)), []*ndarray.Array{u8(10, 20).Reshaped(1, 2), s(0.5), nil, s(0.25)}, []float64{30}},

@@ -67,7 +67,12 @@ func prepareMultiHead(p *prep) (ops.Kernel, error) {
 			k.biased[i] = q.workspace(4 * p.in[i].n)
 		}
 	}
-	a := &attention{spec: attend.Spec{Causal: ops.Int(p.node, "unidirectional") != 0, Left: -1, Right: -1}}
+	shape := q.in[0].shape
+	queries := shape[1]
+	if len(shape) == 4 {
+		queries = shape[2]
+	}
+	a := &attention{spec: attend.Spec{Causal: ops.Int(p.node, "unidirectional") != 0 && queries > 1, Left: -1, Right: -1}}
 	var err error
 	k.attention, err = a.prepare(&q, heads, heads, func(standard float32) float32 {
 		if s := ops.Float(p.node, "scale"); s != 0 {

@@ -64,6 +64,7 @@ func TestMultiHeadAttention(t *testing.T) {
 	cases := []opCase{
 		{in: []arg{q, k, v}},
 		{in: []arg{q, k, v}, attrs: []ssa.Attr{ssa.FloatAttr("scale", 0.3), causal}},
+		{in: []arg{f32s(2, 1, 64), k, v}, attrs: []ssa.Attr{causal}},
 		{in: []arg{q, k, v, bias}, outs: 3},
 		{in: []arg{q, f32s(2, 4, 11, 16), f32s(2, 4, 11, 8)}},
 		{in: []arg{q, k, v, absent, i32(12, 2)}},

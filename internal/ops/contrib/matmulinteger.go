@@ -174,7 +174,12 @@ func storeQGemm(c *ops.Call, v []float32, shape []int) {
 		if !kit.ByteInts.Has(z.DType) {
 			kit.Check(kit.UnsupportedType(z.DType))
 		}
-		quantParamsOf(c, 7, 8, z.DType).storeQuantized(c, z.DType, v, shape...)
+		p := quantParamsOf(c, 7, 8, z.DType)
+		store, watch := quant.QuantStore(kit.Result(c, 0, z.DType, shape...), true), kit.Watching(c)
+		for i, x := range v {
+			watch.Did(1)
+			store(i, x/p.scale, p.zero) // rounded before the zero point is added, as in ONNX Runtime
+		}
 		return
 	}
 	kit.SetResult(c, 0, ndarray.Float32, shape, v)

@@ -27,7 +27,8 @@ type paddedAttention[T kit.RealNum] struct {
 // paddedAttrs reads the attributes of attention over heads of a size.
 func (a *paddedAttention[T]) paddedAttrs(n *ssa.Node) {
 	a.scale = scaleOf(n, a.q.Size)
-	a.causal, a.filter = ops.Int(n, "unidirectional") != 0, float64(ops.Float(n, "mask_filter_value"))
+	a.filter = float64(ops.Float(n, "mask_filter_value"))
+	a.causal = ops.Int(n, "unidirectional") != 0 && a.q.Seq > 1 // a single query is the last one: it reads all keys
 }
 
 // scaleOf is attribute scale, 1/√size where the node has none or 0.
