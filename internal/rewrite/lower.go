@@ -22,17 +22,23 @@ import (
 //	   -> Attention(Q, K, V)
 //	com.microsoft.Attention(x, W, b)
 //	   -> com.microsoft.MultiHeadAttention(Split(x·W + b))
+//	com.microsoft.DynamicQuantizeMatMul, MatMulIntegerToFloat, QGemm, QAttention
+//	   -> MatMulInteger and what stands around it, see lowerinteger.go
 //
 // Nodes stay where the types they need are not known; running them is an error.
 //
 // Sources: the function bodies of https://onnx.ai/onnx/operators/onnx__SequenceMap.html
 // and https://onnx.ai/onnx/operators/onnx_aionnx_preview_FlexAttention.html.
 var Lower = &Pass{
-	Name: "lower", Doc: "SequenceMap, FlexAttention -> Loop and ordinary nodes", Required: true,
+	Name: "lower", Doc: "SequenceMap, FlexAttention, attentions and integer products of com.microsoft -> Loop and ordinary nodes", Required: true,
 	rules: []rule{
 		{"SequenceMap -> Loop", named("SequenceMap"), lowerSequenceMap},
 		{"FlexAttention -> Attention, or MatMul, Softmax, MatMul", func(o *ops.Op) bool { return o == ops.Lookup("ai.onnx.preview", "FlexAttention") }, lowerFlexAttention},
-		{"com.microsoft.Attention -> MatMul, Split, MultiHeadAttention", func(o *ops.Op) bool { return o == ops.Lookup(microsoft, "Attention") }, lowerProjected},
+		{"com.microsoft.Attention -> MatMul, Split, MultiHeadAttention", ofMicrosoft("Attention"), lowerProjected},
+		{"DynamicQuantizeMatMul -> DynamicQuantizeLinear, MatMulInteger * scale", ofMicrosoft("DynamicQuantizeMatMul"), lowerDynamicProduct},
+		{"MatMulIntegerToFloat -> MatMulInteger * scale", ofMicrosoft("MatMulIntegerToFloat"), lowerScaledProduct},
+		{"QGemm -> MatMulInteger * scale, QuantizeLinear", ofMicrosoft("QGemm"), lowerQGemm},
+		{"QAttention -> MatMulInteger * scale, Split, MultiHeadAttention", ofMicrosoft("QAttention"), lowerQAttention},
 	},
 }
 
@@ -201,18 +207,36 @@ func (c *Context) plainAttention(n *ssa.Node, dt ndarray.DType) bool {
 
 const microsoft = "com.microsoft"
 
+// ofMicrosoft is an operator of that domain.
+func ofMicrosoft(name string) operators {
+	return func(o *ops.Op) bool { return o.Domain == microsoft && o.Name == name }
+}
+
 // lowerProjected separates the projection of a com.microsoft.Attention without a past from the attention itself.
 // What it means of masks, scale and heads is the same in MultiHeadAttention.
 func lowerProjected(c *Context, n *ssa.Node) bool {
-	x, w := n.In[0].Type, n.In[1].Type
-	if len(n.In) > 4 && n.In[4] != nil || len(n.In) > 6 && n.In[6] != nil || len(n.Out) > 1 && !c.unreadResult(n, 1) ||
-		ops.Int(n, "do_rotary") != 0 || ops.Int(n, "past_present_share_buffer") != 0 || x.DType != ndarray.Float32 || x.Rank() != 3 || w.Rank() != 2 {
+	sizes := c.projected(n, n.Input(3), n.Input(4))
+	if sizes == nil || n.Input(6) != nil || n.In[0].Type.DType != ndarray.Float32 {
 		return false
 	}
-	if m := n.Input(3); m != nil {
-		dims := m.Type.Shape
+	b := &builder{c: c, mark: n, hint: n.Out[0].Name}
+	y := b.plus(b.op("MatMul", n.In[0], n.In[1]), n.Input(2))
+	b.attend(n, y, sizes, n.Input(3), n.Input(5))
+	return true
+}
+
+// projected returns how many columns of the projection are queries, keys and values of an attention of com.microsoft; nil if it
+// has a past or masks of other forms than MultiHeadAttention, or if the reference kernel says what is wrong.
+func (c *Context) projected(n *ssa.Node, mask, past *ssa.Value) []int64 {
+	x, w := n.In[0].Type, n.In[1].Type
+	if past != nil || len(n.Out) > 1 && !c.unreadResult(n, 1) ||
+		ops.Int(n, "do_rotary") != 0 || ops.Int(n, "past_present_share_buffer") != 0 || x.Rank() != 3 || w.Rank() != 2 {
+		return nil
+	}
+	if mask != nil {
+		dims := mask.Type.Shape
 		if len(dims) < 1 || len(dims) > 2 || !dims[0].Equal(x.Shape[0]) || len(dims) == 2 && !dims[1].Equal(x.Shape[1]) {
-			return false // masks of other forms
+			return nil
 		}
 	}
 	sizes, heads := ops.Ints(n, "qkv_hidden_sizes"), ops.Int(n, "num_heads")
@@ -221,15 +245,16 @@ func lowerProjected(c *Context, n *ssa.Node) bool {
 		sizes = []int64{cols / 3, cols / 3, cols / 3}
 	}
 	if !known || len(sizes) != 3 || sizes[0]+sizes[1]+sizes[2] != cols || sizes[0] != sizes[1] || sizes[0] < 1 || sizes[0]%heads != 0 || sizes[2]%heads != 0 {
-		return false // the reference kernel says what is wrong
+		return nil
 	}
-	b := &builder{c: c, mark: n, hint: n.Out[0].Name}
-	y := b.op("MatMul", n.In[0], n.In[1])
-	if v := n.Input(2); v != nil {
-		y = b.op("Add", y, v)
-	}
+	return sizes
+}
+
+// attend replaces an attention by one of projected rows y.
+func (b *builder) attend(n *ssa.Node, y *ssa.Value, sizes []int64, mask, scores *ssa.Value) {
+	c := b.c
 	parts := c.insert(n, "Split", []*ssa.Value{y, c.constant(b.hint+"_sizes", ssa.Int64s(sizes...))}, 3, ssa.IntAttr("axis", 2))
-	m := c.insert(n, "MultiHeadAttention", []*ssa.Value{parts.Out[0], parts.Out[1], parts.Out[2], nil, n.Input(3), n.Input(5)}, 1)
+	m := c.insert(n, "MultiHeadAttention", []*ssa.Value{parts.Out[0], parts.Out[1], parts.Out[2], nil, mask, scores}, 1)
 	m.Domain, m.Name = microsoft, n.Name
 	for _, a := range n.Attrs {
 		if slices.Contains([]string{"num_heads", "scale", "mask_filter_value", "unidirectional"}, a.Name) {
@@ -242,7 +267,6 @@ func lowerProjected(c *Context, n *ssa.Node) bool {
 	c.fail(ops.Infer(parts))
 	c.fail(ops.Infer(m))
 	c.replace(n.Out[0], m.Out[0])
-	return true
 }
 
 // builder adds nodes before a mark.

@@ -18,10 +18,21 @@ func TestLower(t *testing.T) {
 	const score = `score_mod: graph "s" { in %p: float32[1,4,N,5] in %w: float32[] %x = Mul(%p, %w) %y = Tanh(%x) out %y }`
 	const prob = `prob_mod: graph "m" { in %p: float32[1,4,N,5] in %w: float32[] %x = Add(%p, %w) out %x }`
 	const projected = `in %x: float32[2,5,6] in %w: float32[6,24] in %b: float32[24] `
+	const matrices = `in %a: uint8[N,6] in %b: int8[6,5] const %s: float32[] = 0.25 const %t: float32[5] = [0.5, 1, 2, 0.125, 0.25] const %z: uint8[] = 3 const %y: int8[5] = [1, -2, 3, 0, 7] `
 	for _, c := range []struct {
 		name, graph string
 		has         []string // operators of the lowered graph
 	}{
+		{"a product of quantized matrices, zero points and scales of columns, a bias", matrices + `in %c: float32[5] %o = com.microsoft::MatMulIntegerToFloat(%a, %b, %s, %t, %z, %y, %c) out %o`, []string{"MatMulInteger", "Mul", "Add"}},
+		{"a product of quantized matrices with no zero points", matrices + `%o = com.microsoft::MatMulIntegerToFloat(%a, %b, %s, %t) out %o`, []string{"MatMulInteger", "Mul"}},
+		{"a scale for each row", `in %a: uint8[2,6] in %b: int8[6,5] in %s: float32[2] in %t: float32[] %o = com.microsoft::MatMulIntegerToFloat(%a, %b, %s, %t) out %o`, []string{"MatMulIntegerToFloat"}},
+		{"a product that quantizes its rows, stacked", matrices + `in %x: float32[2,N,6] in %c: float32[5] %o = com.microsoft::DynamicQuantizeMatMul(%x, %b, %t, %y, %c) out %o`, []string{"DynamicQuantizeLinear", "MatMulInteger", "Add"}},
+		{"a vector that is quantized", matrices + `in %x: float32[6] %o = com.microsoft::DynamicQuantizeMatMul(%x, %b, %t) out %o`, []string{"DynamicQuantizeMatMul"}},
+		{"QGemm, turned operands, a bias and an odd zero point", `in %a: uint8[6,N] in %b: int8[5,6] in %c: int32[5] const %s: float32[] = 0.25 const %z: uint8[] = 3 const %y: int8[] = 1 const %u: float32[1] = 64 const %v: uint8[1] = 127
+			%o = com.microsoft::QGemm(%a, %s, %z, %b, %s, %y, %c, %u, %v) [transA=1, transB=1, alpha=0.5] out %o`, []string{"MatMulInteger", "QuantizeLinear", "Transpose"}},
+		{"QGemm to real numbers", matrices + `%o = com.microsoft::QGemm(%a, %s, %z, %b, %t, %y) out %o`, []string{"MatMulInteger", "Mul"}},
+		{"quantized attention with its projection", `in %x: uint8[2,5,6] in %w: int8[6,24] in %b: float32[24] const %s: float32[] = 0.01 in %m: int32[2,5] const %z: uint8[] = 3
+			%y = com.microsoft::QAttention(%x, %w, %b, %s, %s, %m, %z) [num_heads=2, unidirectional=1] out %y`, []string{"MatMulInteger", "MultiHeadAttention"}},
 		{"members and a tensor", sequences + `%m = SequenceMap(%s, %t) { body: graph "b" { in %x: float32[] in %y: float32[] %z = Mul(%x, %y) out %z } } %o = SequenceAt(%m, %k) out %o`,
 			[]string{"Loop"}},
 		{"two sequences, two results, one of them the member itself", sequences + `%m, %n = SequenceMap(%s, %r) { body: graph "b" { in %x: float32[] in %y: float32[] %z = Add(%x, %x) out %z, %y } } %o = SequenceAt(%m, %k) %p = SequenceAt(%n, %k) out %o, %p`,
