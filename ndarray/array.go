@@ -57,7 +57,9 @@ func (*Map) isValue()      {}
 func (*Sparse) isValue()   {}
 
 // Product is the product of dimensions, which belong to an array that exists: unlike [NumElems] it
-// does not check them.
+// does not check them. It stands once in a program: at each of its calls it takes 36 kB of the smallest one.
+//
+//go:noinline
 func Product(dims []int) int {
 	n := 1
 	for _, d := range dims {
