@@ -44,6 +44,7 @@ type pool struct {
 		Workspace(threads int) int
 	}
 	ws, threads int
+	halves      *convolve.Pool // p, of images of a half type
 }
 
 // newPool is the fast kernel for images and volumes, nil where it does not fit.
@@ -61,7 +62,7 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &pool{k, p.workspace(k.Workspace(p.threads)), p.threads}, nil
+		return &pool{p: k, ws: p.workspace(k.Workspace(p.threads)), threads: p.threads}, nil
 	}
 	s := convolve.PoolSpec{
 		Kind: kind, Batch: p.in[0].shape[0], Channels: p.in[0].shape[1],
@@ -71,6 +72,10 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 	if err := p.table(tapLists, s.TapBytes()); err != nil {
 		return nil, err
 	}
+	halves := false
+	if s.Blocked {
+		s.Half, halves = p.keepHalves(0)
+	}
 	k, err := convolve.NewPool(s)
 	if err != nil {
 		return nil, err
@@ -78,11 +83,18 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 	if k.Out() != pair(w.out) {
 		return nil, nil
 	}
-	return &pool{k, p.workspace(k.Workspace(p.threads)), p.threads}, nil
+	made := &pool{p: k, ws: p.workspace(k.Workspace(p.threads)), threads: p.threads}
+	if halves {
+		made.halves = k
+	}
+	return made, nil
 }
 
 // Run pools.
 func (k *pool) Run(c *ops.Call) error {
+	if k.halves != nil {
+		return k.halves.RunHalves(c.Done(), optHalves(c.In, 0), optHalves(c.Out, 0), c.Scratch[k.ws:], min(k.threads, c.Threads))
+	}
 	return k.p.Run(c.Done(), f32(c.In[0]), f32(c.Out[0]), c.Scratch[k.ws:], min(k.threads, c.Threads))
 }
 

@@ -33,6 +33,9 @@ import (
 // grows with the length of its chain.
 //
 // The "plain" form reads an image that is not blocked, one channel at a time.
+//
+// Results and residuals may be halves: the last chain narrows its sums to binary16 in registers, and the
+// first one widens the residual there. Sums of the other chains go to the output for floats.
 
 // Fields of the argument block, in bytes; package simd declares the same order.
 const (
@@ -41,8 +44,10 @@ const (
 	dcPlane, dcRow, dcTap, dcPixel   = 64, 72, 80, 88
 	dcOutBlock, dcFlags, dcLo, dcHi  = 96, 104, 112, 116
 	dcChain                          = 120
-	dcLeft, dcNow, dcSum             = 128, 136, 144 // what a kernel keeps: blocks left, flags and residual of the chain
+	dcHalf, dcHalfRes, dcHalfBlock   = 128, 136, 144
+	dcLeft, dcNow, dcSum             = 152, 160, 168 // what a kernel keeps: blocks left, flags and residual of the chain
 	dcFlagBias, dcFlagRes, dcFlagCut = 1, 2, 4
+	dcFlagHalf, dcFlagHalfRes        = 8, 16
 
 	directAhead = 8192 // bytes that weights are fetched ahead
 )
@@ -122,7 +127,7 @@ func (g *gen) direct(name string, t, blocks int) {
 	d.CMPQ(at(d.args, dcLeft), operand.U8(0))
 	d.JE(operand.LabelRef("done"))
 	flags := d.field(d.args, dcFlags)
-	d.ANDQ(operand.U8(dcFlagCut), flags)
+	d.ANDQ(operand.U8(dcFlagCut|dcFlagHalf), flags)
 	d.ORQ(operand.U8(dcFlagRes), flags)
 	d.keep(dcNow, flags)
 	d.keep(dcSum, d.field(d.args, dcOut))
@@ -205,7 +210,6 @@ func (d *direct) multiply(acc, w []vec, m operand.Mem) {
 // finish runs the epilogue and stores the pixels, which lie side by side.
 func (d *direct) finish() {
 	flags := d.field(d.args, dcNow)
-	out, step := d.field(d.args, dcOut), d.field(d.args, dcOutBlock)
 	d.when(flags, dcFlagBias, "bias", func() {
 		p := d.field(d.args, dcBias)
 		for j := range d.blocks {
@@ -216,16 +220,13 @@ func (d *direct) finish() {
 		}
 	})
 	d.when(flags, dcFlagRes, "res", func() {
-		p := d.field(d.args, dcSum)
-		for j := range d.blocks {
-			for i := range d.acc {
-				d.add(d.acc[i][j], d.acc[i][j], at(p, i*d.bytes()))
-			}
-			if j+1 < d.blocks {
-				d.ADDQ(step, p)
-			}
-		}
+		d.each(dcSum, dcOutBlock, d.bytes(), func(v vec, m operand.Mem) { d.add(v, v, m) })
 	})
+	if !d.plain {
+		d.when(flags, dcFlagHalfRes, "half_res", func() {
+			d.each(dcHalfRes, dcHalfBlock, d.bytes()/2, func(v vec, m operand.Mem) { d.add(v, v, d.to(d.VCVTPH2PS, m)) })
+		})
+	}
 	d.CMPQ(at(d.args, dcLeft), operand.U8(0))
 	d.JNE(operand.LabelRef("no_cut"))
 	d.when(flags, dcFlagCut, "cut", func() {
@@ -234,12 +235,27 @@ func (d *direct) finish() {
 			d.clampTo(v, lo, hi)
 		}
 	})
+	if !d.plain {
+		d.when(flags, dcFlagHalf, "half", func() {
+			d.CMPQ(at(d.args, dcLeft), operand.U8(0))
+			d.JNE(operand.LabelRef("no_half"))
+			d.each(dcHalf, dcHalfBlock, d.bytes()/2, func(v vec, m operand.Mem) { d.VCVTPS2PH(operand.U8(0), v, m) })
+			d.JMP(operand.LabelRef("stored"))
+		})
+	}
+	d.each(dcOut, dcOutBlock, d.bytes(), func(v vec, m operand.Mem) { d.st(v, m) })
+	d.Label("stored")
+}
+
+// each visits the sums with their places in memory: pixels so many bytes apart from a field of the arguments on, blocks as another one says.
+func (d *direct) each(first, block, size int, visit func(v vec, m operand.Mem)) {
+	p := d.field(d.args, first)
 	for j := range d.blocks {
 		for i := range d.acc {
-			d.st(d.acc[i][j], at(out, i*d.bytes()))
+			visit(d.acc[i][j], at(p, i*size))
 		}
 		if j+1 < d.blocks {
-			d.ADDQ(step, out)
+			d.ADDQ(at(d.args, block), p)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (g *geometry) checkBlocked() error {
 }
 
 // clearLanes zeroes all but the first lanes of every group of b.
-func clearLanes(x []float32, have, b int) {
+func clearLanes[E float32 | uint16](x []E, have, b int) {
 	for p := 0; p < len(x); p += b {
 		clear(x[p+have : p+b])
 	}

@@ -186,6 +186,8 @@ type directTask struct {
 	group, pair, blocks int
 	u0, u1              int // rows, or pieces of a flat image
 	pixel, pixels       int // the output pixels, flat
+
+	half, halfRes []uint16 // where the first pixel goes if kernels narrow, and its residual
 }
 
 // taskAt is task i of an image.
@@ -252,7 +254,14 @@ func (d *directConv) compute(r *convRun, in []float32, a *simd.DirectArgs, k *di
 		x, n := d.cuts.Part(q)
 		a.In = machine.Ptr(in, (row*d.step[0]*d.pad.pCols+x*d.step[1]-skipped)*d.width)
 		at := (row*d.rowLen + x - k.pixel) * d.b
-		a.Out = machine.Ptr(tile, at)
+		if k.half != nil {
+			a.Half = machine.Ptr(k.half, at)
+			if k.halfRes != nil {
+				a.HalfRes = machine.Ptr(k.halfRes, at)
+			}
+		} else {
+			a.Out = machine.Ptr(tile, at)
+		}
 		if res != nil {
 			a.Res = machine.Ptr(res, at)
 		}
@@ -282,11 +291,11 @@ func (d *directConv) sum(n, blocks int, a *simd.DirectArgs) {
 		return
 	}
 	c := *a
-	c.Flags &^= simd.DirectCut
+	c.Flags &^= simd.DirectCut | simd.DirectHalf
 	d.t.Direct(n, blocks, !d.s.InBlocked, &c)
 	c.In, c.W = unsafe.Add(a.In, full*a.Plane), unsafe.Add(a.W, 4*full*d.chain*d.width*blocks*d.b)
 	c.Ic, c.Kw, c.Res = 1, rest, a.Out
-	c.Flags = simd.DirectRes | a.Flags&simd.DirectCut
+	c.Flags = simd.DirectRes | a.Flags&(simd.DirectCut|simd.DirectHalf)
 	d.t.Direct(n, blocks, !d.s.InBlocked, &c)
 }
 

@@ -14,6 +14,8 @@ import (
 //
 //	X f16 ──▶ strip, or rows with their padding, f32 ──▶ tile f32 ──▶ Y f16
 //	                                   residual f16 ──▶ ┘
+//
+// Direct kernels narrow to binary16, and widen the residual, in the registers that hold their sums.
 
 // Half is an element type of images.
 type Half uint8
@@ -126,6 +128,11 @@ func (h Half) narrow(dst []uint16, src []float32) {
 	}
 }
 
+// narrows reports whether kernels write halves.
+func (d *directConv) narrows() bool {
+	return d.s.Half == Binary16 && d.s.InBlocked && d.s.OutBlocked && d.after == simd.Identity && d.t.Level != machine.LevelGeneric
+}
+
 // halfPixels is about how many pixels of a pair of blocks are computed before they are narrowed.
 const halfPixels = 128
 
@@ -174,13 +181,16 @@ func (d *directConv) halfUnits() int {
 	if d.flat {
 		unit = d.cuts.Largest()
 	}
+	if d.narrows() {
+		most = d.outN
+	}
 	if d.widens {
 		most = min(most, d.widenUnits()*unit)
 	}
 	return min(max(1, most/unit), d.parts.Largest())
 }
 
-// halfFloats are the floats of a tile of results, with a block in the plain layout, and of the pixels that it is computed from.
+// halfFloats are the floats of a tile of results, with a block in the plain layout, or of the sums of a call, and of the pixels that it is computed from.
 func (d *directConv) halfFloats() (tile, in int) {
 	pixels := d.halfUnits() * d.rowLen
 	if d.flat {
@@ -188,6 +198,9 @@ func (d *directConv) halfFloats() (tile, in int) {
 	}
 	if d.widens {
 		in = d.inPlanes * d.b * pixels
+	}
+	if d.narrows() {
+		return 2 * d.b * d.cuts.Largest(), in
 	}
 	return 3 * d.b * pixels, in
 }
@@ -229,10 +242,14 @@ func (d *directConv) widened(r *convRun, i, worker int) {
 // halfTile computes a task in the cache, over input planes of so many floats, and narrows it into the result.
 func (d *directConv) halfTile(r *convRun, in []float32, plane int, k *directTask, tile []float32) {
 	a, size := d.args(r, k, plane), k.pixels*d.b
-	a.OutBlock = 4 * size
 	if d.clamp {
 		a.Flags |= simd.DirectCut
 	}
+	if d.narrows() {
+		d.narrowTile(r, in, &a, k, tile)
+		return
+	}
+	a.OutBlock = 4 * size
 	var res []float32
 	if d.s.Epilogue.Residual {
 		a.Flags |= simd.DirectRes
@@ -244,6 +261,26 @@ func (d *directConv) halfTile(r *convRun, in []float32, plane int, k *directTask
 	d.compute(r, in, &a, k, tile, res)
 	for j := range k.blocks {
 		d.leaveHalf(r, k, j, tile)
+	}
+}
+
+// narrowTile computes a task whose kernels write halves; sums of a call have room for those of chains.
+func (d *directConv) narrowTile(r *convRun, in []float32, a *simd.DirectArgs, k *directTask, sums []float32) {
+	at, _ := d.halfAt(r, k, 0)
+	a.Out, a.OutBlock, a.HalfBlock = machine.Ptr(sums, 0), 4*d.b*d.cuts.Largest(), 2*d.b*d.outN
+	a.Flags |= simd.DirectHalf
+	t := *k
+	t.half = r.args.Halves.Y[at:]
+	if d.s.Epilogue.Residual {
+		a.Flags |= simd.DirectHalfRes
+		t.halfRes = r.args.Halves.Residual[at:]
+	}
+	d.compute(r, in, a, &t, nil, nil)
+	for j := range k.blocks {
+		have := d.s.OutC - (k.group*d.outBlocks+2*k.pair+j)*d.b
+		if d.clears && have < d.b {
+			clearLanes(t.half[j*d.outN*d.b:][:k.pixels*d.b], have, d.b)
+		}
 	}
 }
 

@@ -89,3 +89,39 @@ func TestConvHalvesRefuses(t *testing.T) {
 	_, err := NewConv(s, ConvPlan{Algorithm: ConvPatches})
 	require.ErrorContains(t, err, "float32")
 }
+
+// TestPoolHalves compares blocked images of half types with those of float32 whose result is rounded once.
+func TestPoolHalves(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for i, s := range []PoolSpec{
+			{Batch: 2, Channels: 20, In: [2]int{9, 11}, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, PadBegin: [2]int{1, 1}, PadEnd: [2]int{1, 1}},
+			{Batch: 1, Channels: 16, In: [2]int{90, 70}, Kernel: [2]int{2, 5}, Stride: [2]int{2, 1}, Ceil: true}, // several strips
+			{Batch: 1, Channels: 5, In: [2]int{3, 4}, Kernel: [2]int{2, 2}, Stride: [2]int{5, 5}, PadBegin: [2]int{3, 3}},
+		} {
+			for kind := PoolMax; kind <= PoolAveragePad; kind++ {
+				s.Kind, s.Blocked, s.Half = kind, true, NoHalf
+				half := Binary16 + Half(i+int(kind))%2
+				rng := rand.New(rand.NewPCG(1, uint64(i)))
+				x, floats := rounded(half, blocked(kerntest.Noise(rng, s.Batch*s.Channels*s.In[0]*s.In[1], 0), s.Batch, s.Channels, s.In[0]*s.In[1]))
+				p, err := NewPool(s)
+				require.NoError(t, err)
+				y := make([]float32, s.Batch*imageLen(p.t, s.Channels, p.Out()[0]*p.Out()[1], true))
+				require.NoError(t, p.Run(nil, floats, y, make([]byte, p.Workspace(1)), 1))
+				want, _ := rounded(half, y)
+
+				s.Half = half
+				p, err = NewPool(s)
+				require.NoError(t, err)
+				got, ws := make([]uint16, len(y)), make([]byte, p.Workspace(2))
+				for j := range ws {
+					ws[j] = 0xff
+				}
+				require.NoError(t, p.RunHalves(nil, x, got, ws, 2))
+				require.Equal(t, want, got, "%+v", s)
+				require.Zero(t, testing.AllocsPerRun(2, func() { _ = p.RunHalves(nil, x, got, ws, 2) }))
+			}
+		}
+	})
+	_, err := NewPool(PoolSpec{Batch: 1, Channels: 1, In: [2]int{2, 2}, Kernel: [2]int{2, 2}, Half: Binary16})
+	require.ErrorContains(t, err, "float32")
+}

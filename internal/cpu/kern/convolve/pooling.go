@@ -27,6 +27,7 @@ type PoolSpec struct {
 	PadBegin, PadEnd             [2]int
 	Ceil                         bool // round the output extent up
 	Blocked                      bool // X and Y are in the channel-blocked layout
+	Half                         Half // their type, if blocked
 }
 
 // Pool is a prepared pooling. It is immutable.
@@ -55,13 +56,16 @@ func NewPool(s PoolSpec) (*Pool, error) {
 	p := &Pool{s: s, t: t}
 	p.strips.g = *g
 	p.strips.g.plan(true)
-	p.strips.inBlocked, p.strips.outBlocked = s.Blocked, s.Blocked
+	p.strips.inBlocked, p.strips.outBlocked, p.strips.half = s.Blocked, s.Blocked, s.Half
 	p.strips.plan(s.Channels)
 	return p, nil
 }
 
 // grid checks the specification and works out the geometry of its windows.
 func (s *PoolSpec) grid(t *simd.Table) (*tapGrid, error) {
+	if s.Half != NoHalf && !s.Blocked {
+		return nil, &machine.SpecError{Kernel: "Pool", Field: "Half", Why: "plain images are of float32"}
+	}
 	if s.Kind > PoolAveragePad || s.Batch < 0 || s.Channels < 0 {
 		return nil, &machine.SpecError{Kernel: "Pool", Field: "Kind", Why: "unknown kind or negative size"}
 	}
@@ -135,10 +139,12 @@ const stepTaps = 1 << 21
 
 // poolRun is the state of one run; it is a Task.
 type poolRun struct {
-	p    *Pool
-	x, y []float32
-	ws   []byte
-	done <-chan struct{}
+	p      *Pool
+	x      source
+	y      []float32
+	halves []uint16 // in the place of y
+	ws     []byte
+	done   <-chan struct{}
 	// first … past−1 are the planes of a wave of overlaid; past is 0 without waves.
 	first, past int
 }
@@ -149,27 +155,40 @@ var poolRuns machine.FreeList[poolRun]
 // planes are at most half as large and windows move on by more rows than they
 // reach back. When done, which may be nil, is closed, the rest is left out.
 func (p *Pool) Run(done <-chan struct{}, x, y []float32, ws []byte, threads int) error {
-	n := p.s.Batch * imageLen(p.t, p.s.Channels, 1, p.s.Blocked)
-	if n == 0 {
-		return nil
-	}
-	out := p.Out()
-	if err := cmp.Or(
-		machine.Needs("Pool", "X", x, n*p.s.In[0]*p.s.In[1]),
-		machine.Needs("Pool", "Y", y, n*out[0]*out[1]),
-		machine.Needs("Pool", "workspace", ws, p.Workspace(threads)),
-	); err != nil {
+	if empty, err := poolArgs(p, x, y, ws, threads); empty || err != nil {
 		return err
 	}
 	r := poolRuns.Get()
 	defer poolRuns.Release(r)
-	r.p, r.x, r.y, r.ws, r.done = p, x, y, machine.NewScratch(ws).Rest, done
+	r.p, r.x, r.y, r.ws, r.done = p, source{floats: x}, y, machine.NewScratch(ws).Rest, done
 	if &x[0] == &y[0] && !p.s.Blocked {
 		r.overlaid(threads)
 		return nil
 	}
 	machine.Parallel(p.strips.tasks(p.s.Batch), threads, r)
 	return nil
+}
+
+// RunHalves is Run for images of a half type.
+func (p *Pool) RunHalves(done <-chan struct{}, x, y []uint16, ws []byte, threads int) error {
+	if empty, err := poolArgs(p, x, y, ws, threads); empty || err != nil {
+		return err
+	}
+	r := poolRuns.Get()
+	defer poolRuns.Release(r)
+	r.p, r.x, r.halves, r.ws, r.done = p, source{halves: x, half: p.s.Half}, y, machine.NewScratch(ws).Rest, done
+	machine.Parallel(p.strips.tasks(p.s.Batch), threads, r)
+	return nil
+}
+
+// poolArgs checks the sizes of operands; there may be nothing to do.
+func poolArgs[E any](p *Pool, x, y []E, ws []byte, threads int) (empty bool, err error) {
+	n, out := p.s.Batch*imageLen(p.t, p.s.Channels, 1, p.s.Blocked), p.Out()
+	return n == 0, cmp.Or(
+		machine.Needs("Pool", "X", x, n*p.s.In[0]*p.s.In[1]),
+		machine.Needs("Pool", "Y", y, n*out[0]*out[1]),
+		machine.Needs("Pool", "workspace", ws, p.Workspace(threads)),
+	)
 }
 
 // overlaid pools over the input, in waves of planes. Those of a wave are written
@@ -204,7 +223,11 @@ func (r *poolRun) Run(i, worker int) {
 	if r.past > 0 {
 		at = s.stripOf(r.first, r.past, i)
 	}
-	q := s.loadAt(p.t, at, source{floats: r.x}, r.y, &buf)
+	q := s.loadAt(p.t, at, r.x, r.y, &buf)
+	if s.half != NoHalf {
+		_, end := s.g.reach(q.y0, q.y1)
+		r.x.take(q.in[:(end-q.top)*s.g.in[1]*s.g.b], s.inAt(&q))
+	}
 	width := s.g.out[1]
 	per := max(1, stepTaps/(width*p.s.Kernel[0]*p.s.Kernel[1])) // rows
 	for y := q.y0; y < q.y1 && !machine.Closed(r.done); y += per {
@@ -214,6 +237,9 @@ func (r *poolRun) Run(i, worker int) {
 		s.store(p.t, &q, r.y)
 	} else if q.have < s.g.b {
 		clearLanes(q.out, q.have, s.g.b) // windows of nothing but padding are −∞
+	}
+	if n := (q.y1 - q.y0) * width * s.g.b; s.half != NoHalf {
+		s.half.narrow(r.halves[s.outAt(&q):][:n], q.out[:n])
 	}
 }
 

@@ -30,6 +30,9 @@ type DirectArgs struct {
 	Lo, Hi                 float32
 	Chain                  int // blocks (or channels) of input whose products are added up one after the other; 0: all
 
+	Half, HalfRes unsafe.Pointer // with DirectHalf and DirectHalfRes, in the place of Out and Res; Out then has room for the sums of a call
+	HalfBlock     int            // distance between their blocks, in bytes
+
 	left, flags int // what kernels keep while they run
 	sum         uintptr
 }
@@ -39,6 +42,8 @@ const (
 	DirectBias = 1 << iota
 	DirectRes
 	DirectCut
+	DirectHalf    // the result is binary16; not for plain images, nor at the generic level
+	DirectHalfRes // so is the residual
 )
 
 // directGeneric is the direct kernel in plain Go.
