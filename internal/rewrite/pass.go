@@ -148,7 +148,7 @@ type List struct {
 	AnyOpset bool
 	// Growth bounds what folding may add where Options.Growth does not.
 	Growth Growth
-	// CommonKernels makes no operators for element types for which common runtimes have no kernel; see kernels.go.
+	// CommonKernels makes no operators for element types for which common runtimes have no kernel; see the end of list.go.
 	CommonKernels bool
 	// KeepUnfit leaves branches that accept no operand of the known shapes as they are; see [Run].
 	KeepUnfit bool

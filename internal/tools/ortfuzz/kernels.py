@@ -1,5 +1,5 @@
 """Prints for which element types ONNX Runtime's CPU provider refuses operators that the standard allows: the table of
-internal/rewrite/kernels.go, which holds the rows of operators that passes make of others. A type counts as refused if it is in any
+internal/rewrite/list.go, which holds the rows of operators that passes make of others. A type counts as refused if it is in any
 of the operator sets tried. Then the operator sets in which it refuses an operator altogether."""
 import onnx
 import onnxruntime as ort
