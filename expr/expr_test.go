@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/expr"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 )
 
 // filled is a tensor of numbers from 0 on, divided.
@@ -32,6 +33,7 @@ func TestKernels(t *testing.T) {
 	a, b, c, row := filled(t, 100, 40, 30), filled(t, 7, 40, 30), filled(t, 9, 30, 20), filled(t, 3, 20)
 	flat, long := filled(t, 100, 1200), filled(t, 1000, 100_000)
 	out := func(shape ...int) *expr.Tensor[float32] { return filled(t, 1, shape...) }
+	tiled := machine.Active() == machine.LevelGeneric // chains keep intermediate values in tiles there, in vector registers elsewhere
 	for _, x := range []struct {
 		name    string
 		what    expr.Assignment
@@ -40,7 +42,7 @@ func TestKernels(t *testing.T) {
 	}{
 		{"sigmoid written out", expr.Into(out(40, 30), num(1).(expr.Expr[float32]).Div(expr.Exp(a).Add(num(1)))), []string{"Exp Add Reciprocal"}, false},
 		{"the sum of a sum", expr.Into(out(), expr.ReduceSum(a.Add(b), false)), []string{"Add ReduceSum"}, true},
-		{"windows on both sides", expr.Into(flat.Slice(expr.Span(0, 500)), flat.Slice(expr.Span(600, 1100)).Mul(num(2)).Add(b.Reshape(1200).Slice(expr.Span(5, 505)))), []string{"Mul Add"}, false},
+		{"windows on both sides", expr.Into(flat.Slice(expr.Span(0, 500)), flat.Slice(expr.Span(600, 1100)).Mul(num(2)).Add(b.Reshape(1200).Slice(expr.Span(5, 505)))), []string{"Mul Add"}, tiled},
 		{"columns", expr.Into(a.Slice(expr.All, expr.Span(0, 10)), expr.Exp(b.Slice(expr.All, expr.Span(5, 15)))), []string{"Exp"}, true},
 		{"a product of a sum", expr.Into(out(40, 20), expr.Dot(a.Add(b), c)), []string{"Add", "MatMul"}, true},
 		{"a product, a row and an activation", expr.Into(out(40, 20), expr.Relu(expr.Dot[float32](a, c).Add(row))), []string{"Gemm Relu"}, true},
