@@ -319,9 +319,16 @@ func (r *columnsRun) addRows(y []float32, m int) {
 	}
 }
 
-// place is where along dimension d input position x adds to through a tap.
+// place is where along dimension d input position x adds to through a tap; where the convolution is not transposed, what output position x reads.
 func (g *geometry) place(d, x, tap int) int {
 	return x*g.s.Stride[d] + tap*g.s.Dilation[d] - g.s.PadBegin[d]
+}
+
+// inside is the range of n places, of which the first and the distance to the next are given, that lie on an axis of some length.
+func inside(first, step, n, length int) (lo, hi int) {
+	lo = min(machine.CeilDiv(max(0, -first), step), n)
+	hi = min(machine.CeilDiv(max(0, length-first), step), n)
+	return lo, max(lo, hi)
 }
 
 // scatter adds one tap's columns for input positions lo..hi.
@@ -346,14 +353,7 @@ func (g *geometry) scatter(y, part []float32, tap, lo, hi [3]int) {
 
 // reach returns the input positions lo..hi along d that add through a tap to a result.
 func (g *geometry) reach(d, tap int) (lo, hi int) {
-	first, s := g.place(d, 0, tap), g.s.Stride[d]
-	if first < 0 {
-		lo = machine.CeilDiv(-first, s)
-	}
-	if last := g.out[d] - 1 - first; last >= 0 {
-		hi = min(last/s+1, g.s.In[d])
-	}
-	return min(lo, hi), hi
+	return inside(g.place(d, 0, tap), g.s.Stride[d], g.s.In[d], g.out[d])
 }
 
 // addStrided is dst[i·stride] += src[i].

@@ -136,6 +136,8 @@ func (d *directConv) tasks() int {
 func (d *directConv) packing() *gemm.Packing {
 	kind := "conv direct"
 	switch {
+	case d.byTaps && d.icg%d.width != 0: // padding is between the taps
+		kind = "conv padded taps"
 	case d.byTaps:
 		kind = "conv taps"
 	case d.byBlocks():

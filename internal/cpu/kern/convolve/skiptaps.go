@@ -41,11 +41,7 @@ func (d *directConv) skipsTaps() bool {
 
 // reached is the range of outputs along a dimension for which tap k lies in the image.
 func (g *geometry) reached(dim, k int) (lo, hi int) {
-	s := &g.s
-	off, step := k*s.Dilation[dim]-s.PadBegin[dim], s.Stride[dim]
-	lo = min(machine.CeilDiv(max(0, -off), step), g.out[dim])
-	hi = min(machine.CeilDiv(max(0, s.In[dim]-off), step), g.out[dim])
-	return lo, max(lo, hi)
+	return inside(g.place(dim, 0, k), g.s.Stride[dim], g.out[dim], g.s.In[dim])
 }
 
 // rowByTaps computes output row u of a task; arguments are as for compute.

@@ -1,10 +1,12 @@
 package convolve
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/kerntest"
 )
 
@@ -38,6 +40,25 @@ func TestConvSkipsTaps(t *testing.T) {
 			if g.s.Groups == 1 || g.icg%g.t.Block() == 0 && g.ocg%g.t.Block() == 0 {
 				runBlocked(t, c.s, i%3)
 			}
+		}
+	})
+}
+
+// TestTapLayouts: two convolutions may share packed weights exactly where these lie alike. For a blocked image whose last block is not full they
+// lie otherwise than for a plain one.
+func TestTapLayouts(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for channels, shared := range map[int]bool{64: true, 70: false} {
+			s := dilated(conv2(1, channels, 40, 1, 10, 11, 3, 1, 7), 7, 7)
+			w := make([]float32, geometryOf(t, s).weightLen())
+			for i := range w {
+				w[i] = float32(i)
+			}
+			plain, p := packedConv(t, s, ConvPlan{Algorithm: ConvDirect}, gemm.Dense(w))
+			s.InBlocked = true
+			blocked, q := packedConv(t, s, ConvPlan{Algorithm: ConvDirect}, gemm.Dense(w))
+			assert.Equal(t, shared, slices.Equal(p.Data, q.Data), "%d channels", channels)
+			assert.Equal(t, shared, plain.WeightLayout() == blocked.WeightLayout(), "%d channels", channels)
 		}
 	})
 }
