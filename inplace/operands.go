@@ -101,7 +101,8 @@ func (x *pairIndex) add(list []over, o over) int {
 		x.first[o.out] = int32(at + 1)
 		return at
 	}
-	if at < int(x.first[o.out])-1+fewPairs && list[at-1].out == o.out {
+	from := int(x.first[o.out]) - 1
+	if at < from+fewPairs && !slices.ContainsFunc(list[from:], func(p over) bool { return p.out != o.out }) {
 		return at // find comes to it
 	}
 	if x.other == nil {
