@@ -154,12 +154,12 @@ func (g *builder) keyBias(n *ssa.Node, mask, like *ssa.Value) *ssa.Value {
 	return g.op("Unsqueeze", bias, g.ints(1, 2))
 }
 
-// causalBias is what attribute unidirectional adds to scores: query s reads the keys up to s, a single query all.
-func (g *builder) causalBias(n *ssa.Node, queries, keys int64, like *ssa.Value) *ssa.Value {
+// earlier is true where attribute unidirectional lets a query see a key: query s the keys up to s, a single query all; nil without it.
+func (g *builder) earlier(n *ssa.Node, queries, keys int64) *ssa.Value {
 	if ops.Int(n, "unidirectional") == 0 || queries == 1 {
 		return nil
 	}
-	return g.op("Where", g.causal(queries, keys, 0), g.number(like, 0), g.number(like, float64(ops.Float(n, "mask_filter_value"))))
+	return g.causal(queries, keys, 0)
 }
 
 // msAttentionFormula projects one operand to queries, keys and values.
@@ -184,8 +184,8 @@ func msAttentionFormula(g *builder, n *ssa.Node) []*ssa.Value {
 	for i := range parts {
 		parts[i] = g.heads(parts[i], []int64{xs[0], xs[1], sizes[i]}, count)
 	}
-	y := g.attended(parts[0], parts[1], parts[2], msScale(n, sizes[0]/count), 0, nil,
-		g.keyBias(n, n.Input(3), x), g.causalBias(n, xs[1], xs[1], x), n.Input(5))
+	y := g.attended(parts[0], parts[1], parts[2], msScale(n, sizes[0]/count), 0, g.earlier(n, xs[1], xs[1]),
+		g.keyBias(n, n.Input(3), x), n.Input(5))
 	return one(g.packed(n, y))
 }
 
@@ -213,7 +213,7 @@ func multiHeadFormula(g *builder, n *ssa.Node) []*ssa.Value {
 		}
 		parts[i], sizes[i] = g.heads(v, s, count), s
 	}
-	y := g.attended(parts[0], parts[1], parts[2], msScale(n, sizes[0][2]/count), 0, nil,
-		g.keyBias(n, n.Input(4), n.In[0]), g.causalBias(n, sizes[0][1], sizes[1][1], n.In[0]), n.Input(5))
+	y := g.attended(parts[0], parts[1], parts[2], msScale(n, sizes[0][2]/count), 0, g.earlier(n, sizes[0][1], sizes[1][1]),
+		g.keyBias(n, n.Input(4), n.In[0]), n.Input(5))
 	return one(g.packed(n, y))
 }

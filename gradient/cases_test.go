@@ -297,6 +297,7 @@ func microsoftCases() []ruleCase {
 		{op: ms + "Attention", in: []operand{around(2, 3, 4), around(4, 12), around(12)}, attrs: []ssa.Attr{heads, num("unidirectional", 1)}, single: true},
 		{op: ms + "MultiHeadAttention", in: []operand{around(1, 2, 4), around(1, 3, 4), around(1, 3, 4), around(12), padded}, attrs: []ssa.Attr{heads}, single: true},
 		{op: ms + "MultiHeadAttention", in: []operand{around(1, 2, 4), around(1, 3, 4), around(1, 3, 4)}, attrs: []ssa.Attr{heads, num("unidirectional", 1)}, single: true},
+		{op: ms + "MultiHeadAttention", in: []operand{around(1, 3, 4), around(1, 3, 4), around(1, 3, 4), around(12), padded}, attrs: []ssa.Attr{heads, num("unidirectional", 1), ssa.FloatAttr("mask_filter_value", -1)}, single: true},
 		{op: ms + "RotaryEmbedding", in: []operand{around(1, 2, 3, 4), given([]int64{1}, 1), drawnConstant(-1, 1, 5, 2), drawnConstant(-1, 1, 5, 2)}},
 	}
 }
