@@ -72,6 +72,15 @@ func TestLower(t *testing.T) {
 	}
 }
 
+// TestLowerLeavesNothing: a node that stays has no other nodes made for it.
+func TestLowerLeavesNothing(t *testing.T) {
+	m := &ssa.Module{Graph: parseCase(t, `in %a: uint8[6,N] in %b: int8[5,6] in %c: int32[1,5] const %s: float32[] = 0.25 const %z: uint8[] = 3 const %y: int8[] = 1
+		%o = com.microsoft::QGemm(%a, %s, %z, %b, %s, %y, %c) [transA=1, transB=1] out %o`)}
+	_, err := Run(t.Context(), m, Options{List: &List{Name: "lower", AnyOpset: true, Stages: []Stage{{Name: "lower", Passes: []*Pass{Lower}}}}, Check: true})
+	require.NoError(t, err)
+	require.Len(t, m.Graph.Nodes, 1)
+}
+
 // TestLowerIsRequired: the executor can not do without it, whatever is switched
 // off.
 func TestLowerIsRequired(t *testing.T) {

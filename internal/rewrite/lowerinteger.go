@@ -55,15 +55,20 @@ func lowerQGemm(c *Context, n *ssa.Node) bool {
 		zero != nil && (!zero.Type.DType.IsByte() || !oneElement(zero, zero.Type.DType) || !oneElement(scale, ndarray.Float32)) {
 		return false
 	}
+	transB := ops.Int(n, "transB") != 0
+	cols := p.b.Type.Shape[1]
+	if transB {
+		cols = p.b.Type.Shape[0]
+	}
+	if !p.across(cols, bias, ndarray.Int32) {
+		return false
+	}
 	b := &builder{c: c, mark: n, hint: n.Out[0].Name}
 	if ops.Int(n, "transA") != 0 {
 		p.a = b.with("Transpose", p.a, ssa.IntsAttr("perm", 1, 0))
 	}
-	if ops.Int(n, "transB") != 0 {
+	if transB {
 		p.b = b.with("Transpose", p.b, ssa.IntsAttr("perm", 1, 0))
-	}
-	if !p.columns(bias, ndarray.Int32) {
-		return false // nothing reads the transpositions
 	}
 	left := p.sa
 	if alpha := ops.Float(n, "alpha"); alpha != 1 {
@@ -98,17 +103,19 @@ func (p *integerOperands) floats(bias *ssa.Value) bool {
 	return dt.IsByte() && p.a.Type.Rank() >= 2 && oneElement(p.sa, ndarray.Float32) && (p.za == nil || oneElement(p.za, dt)) && p.columns(bias, ndarray.Float32)
 }
 
-// columns reports that B is bytes, with a float32 scale, a zero point and a bias of its type for all or for each of its columns;
-// zero point and bias may be nil.
+// columns is across for the columns of B.
 func (p *integerOperands) columns(bias *ssa.Value, of ndarray.DType) bool {
 	dims := p.b.Type.Shape
-	if !p.b.Type.DType.IsByte() || p.b.Type.Rank() < 2 || p.sb == nil {
-		return false
-	}
+	return p.b.Type.Rank() >= 2 && p.across(dims[len(dims)-1], bias, of)
+}
+
+// across reports that B is bytes, with a float32 scale, a zero point and a bias of its type for all or for each of so many columns; zero point
+// and bias may be nil.
+func (p *integerOperands) across(cols ssa.Dim, bias *ssa.Value, of ndarray.DType) bool {
 	each := func(v *ssa.Value, dt ndarray.DType) bool {
-		return v == nil || oneElement(v, dt) || v.Type.DType == dt && v.Type.Rank() == 1 && v.Type.Shape[0].Equal(dims[len(dims)-1])
+		return v == nil || oneElement(v, dt) || v.Type.DType == dt && v.Type.Rank() == 1 && v.Type.Shape[0].Equal(cols)
 	}
-	return each(p.sb, ndarray.Float32) && each(p.zb, p.b.Type.DType) && each(bias, of)
+	return p.b.Type.DType.IsByte() && p.sb != nil && each(p.sb, ndarray.Float32) && each(p.zb, p.b.Type.DType) && each(bias, of)
 }
 
 // oneElement reports a tensor of dt with one element and at most one dimension.
