@@ -38,9 +38,9 @@ type rowConv struct {
 	cut         // over windows
 }
 
-// rowChain is how many products are added up one after the other, for so many rows. A frame of a signal meets filters under which it nearly
-// cancels, and a spectrum meets weights of both signs with its largest bins first: every later product of a chain is rounded at the size of
-// these. Few rows read their weights once: chains of 64 cost them 3% of a small model.
+// rowChain is how many products are added up one after the other, for so many rows. Products of a signal with a filter nearly cancel, and so do
+// those of a spectrum, whose largest bins come first, with weights of both signs: every later product of a chain is rounded at the size of
+// these. Few rows read their weights once: shorter chains cost them 3 to 4% of a small model.
 func rowChain(rows int) int {
 	if rows <= convolve.FewPositions {
 		return 128
