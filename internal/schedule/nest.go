@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"slices"
-
 	"sort"
 
 	"github.com/berth-onnx/berth/alias"
