@@ -116,7 +116,10 @@ func (p *Program) newSession(ctx context.Context, arena []byte, from *Arena) (*S
 	}
 	s.ctx = ctx
 	defer func() { s.ctx = nil }()
-	return s, s.openStates()
+	if err := s.openStates(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // head makes the headers of constants that are read and of values whose shape is known.

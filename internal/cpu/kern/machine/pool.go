@@ -243,10 +243,15 @@ func (p *pool) await(j *job) {
 	p.late.note(time.Since(j.start)-own > max(own, minLate))
 }
 
-// work claims and runs tasks until none is left: those of part own first.
+// work claims and runs tasks until none is left: those of part own first. Where there are more workers than parts, several begin with
+// the same one, and none with the caller's, which is part 0.
 func (j *job) work(id, own int) {
+	first := 0
+	if workers := len(j.parts) - 1; own > 0 && workers > 0 { // the first part is the caller's
+		first = 1 + (own-1)%workers
+	}
 	for k := range j.parts {
-		p := &j.parts[(own+k)%len(j.parts)]
+		p := &j.parts[(first+k)%len(j.parts)]
 		for i := int(p.next.Add(1)) - 1; i < p.end; i = int(p.next.Add(1)) - 1 {
 			j.task.Run(i, id)
 		}
