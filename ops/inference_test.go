@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/looktest"
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
@@ -223,19 +224,6 @@ func knows(t ssa.Type, dims string) error {
 	return nil
 }
 
-// looked counts how often a context is looked at; it has ended after some.
-type looked struct {
-	context.Context
-	left int
-}
-
-func (l *looked) Err() error {
-	if l.left--; l.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
 // TestInferenceEnds: a context ends the inference of one node within its bodies, of whatever operator. The error is the context's
 // alone: the node is not to blame.
 func TestInferenceEnds(t *testing.T) {
@@ -261,10 +249,10 @@ func TestInferenceEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, err := ssa.ParseGraph(text)
 			require.NoError(t, err)
-			all := &looked{left: most}
+			all := &looktest.Context{Left: most}
 			require.NoError(t, ops.InferGraphContext(all, g))
-			require.Greater(t, most-all.left, many)
-			err = ops.InferContext(&looked{left: many / 2}, g.Nodes[0])
+			require.Greater(t, most-all.Left, many)
+			err = ops.InferContext(&looktest.Context{Left: many / 2}, g.Nodes[0])
 			require.Equal(t, context.Canceled, err)
 		})
 	}

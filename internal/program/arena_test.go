@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/looktest"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -84,19 +85,6 @@ func TestBuffersInSharedArena(t *testing.T) {
 	require.ErrorAs(t, s.RunInto(context.Background(), floats(-1, 2, -3, 4), []*ndarray.Array{inside}), &wrong)
 }
 
-// looks counts how often a context is looked at, which has ended after some.
-type looks struct {
-	context.Context
-	left int
-}
-
-func (l *looks) Err() error {
-	if l.left--; l.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
 // TestOpenSessionLooks: a session looks at its context while large arenas and states are taken and filled, which ends it there.
 func TestOpenSessionLooks(t *testing.T) {
 	const most = 1 << 20
@@ -115,11 +103,11 @@ func TestOpenSessionLooks(t *testing.T) {
 			require.NoError(t, ops.InferGraph(g))
 			p, err := Compile(t.Context(), g, Options{States: c.states})
 			require.NoError(t, err)
-			all := &looks{t.Context(), most}
+			all := &looktest.Context{Context: t.Context(), Left: most}
 			_, err = p.OpenSession(all)
 			require.NoError(t, err)
-			require.GreaterOrEqual(t, most-all.left, 3)
-			_, err = p.OpenSession(&looks{t.Context(), (most - all.left) / 2})
+			require.GreaterOrEqual(t, most-all.Left, 3)
+			_, err = p.OpenSession(&looktest.Context{Context: t.Context(), Left: (most - all.Left) / 2})
 			require.ErrorIs(t, err, context.Canceled)
 		})
 	}
@@ -134,8 +122,8 @@ func TestRunsEndByErr(t *testing.T) {
 	require.NoError(t, err)
 	s, err := p.NewSession()
 	require.NoError(t, err)
-	ctx := &looks{context.Background(), 20}
+	ctx := &looktest.Context{Context: context.Background(), Left: 20}
 	_, err = s.Run(ctx, append(floats(1, 2, 3, 4), ndarray.Scalar(int64(10000))))
 	require.ErrorIs(t, err, context.Canceled)
-	require.Greater(t, ctx.left, -20, "soon after")
+	require.Greater(t, ctx.Left, -20, "soon after")
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/looktest"
 )
 
 func TestDiscardedBytesComeBack(t *testing.T) {
@@ -58,19 +60,6 @@ func TestLargePagesKeepBytes(t *testing.T) {
 	assert.Equal(t, len(b), bytes.Count(b, []byte{1}))
 }
 
-// looks counts how often a context is looked at, which has ended after some.
-type looks struct {
-	context.Context
-	left int
-}
-
-func (l *looks) Err() error {
-	if l.left--; l.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
 // TestLargeMemoryLooks: taking and clearing large memory looks at the context at least once for every 64 MB.
 func TestLargeMemoryLooks(t *testing.T) {
 	const most, n = 1 << 20, 160 << 20
@@ -79,10 +68,10 @@ func TestLargeMemoryLooks(t *testing.T) {
 		"zeros": func(ctx context.Context) error { _, err := Zeros(ctx, n); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := &looks{left: most}
+			all := &looktest.Context{Left: most}
 			require.NoError(t, f(all))
-			assert.GreaterOrEqual(t, most-all.left, 3)
-			require.ErrorIs(t, f(&looks{left: 2}), context.Canceled)
+			assert.GreaterOrEqual(t, most-all.Left, 3)
+			require.ErrorIs(t, f(&looktest.Context{Left: 2}), context.Canceled)
 			require.NoError(t, f(nil))
 		})
 	}

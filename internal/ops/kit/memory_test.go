@@ -6,22 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/looktest"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
-
-// looked is a context that has ended after some looks.
-type looked struct {
-	context.Context
-	left int
-}
-
-func (l *looked) Err() error {
-	if l.left--; l.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
 
 // TestLargeMemoryEnds: a context ends the clearing of large memory for results and workspaces of reference kernels.
 func TestLargeMemoryEnds(t *testing.T) {
@@ -33,7 +21,7 @@ func TestLargeMemoryEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, Attempt(func() { f(&ops.Call{Ctx: t.Context()}) }))
 			require.NoError(t, Attempt(func() { f(nil) }))
-			require.ErrorIs(t, Attempt(func() { f(&ops.Call{Ctx: &looked{t.Context(), 10}}) }), context.Canceled)
+			require.ErrorIs(t, Attempt(func() { f(&ops.Call{Ctx: &looktest.Context{Context: t.Context(), Left: 10}}) }), context.Canceled)
 		})
 	}
 }
