@@ -41,6 +41,7 @@ func (m *Model) Extend(ctx context.Context, edit func(context.Context, *ssa.Grap
 // edited has a function of the caller's change the graph of a new model. Constants that it keeps can be read while that is open.
 func (l *lifetime) edited(m *ssa.Module, edit func(*ssa.Graph) error) (err error) {
 	defer rescue.Into(&err)
+	ownPayloads(m.Graph)
 	back := l.lend(m.Graph)
 	rescue.Call("the function given to Extend", func() { err = edit(m.Graph) })
 	if err != nil {

@@ -168,6 +168,34 @@ func TestRunIntoInputs(t *testing.T) {
 	assert.Equal(t, []float32{14, 19, 24}, sum.Floats32())
 }
 
+// TestSharedShapes has the list of a shape in several places: results that are given their shape by a run change no other array.
+func TestSharedShapes(t *testing.T) {
+	p, err := fromText(t, `graph "g" { in %x: float32[N,M] %y = Neg(%x) %z = Transpose(%x) [perm=[1, 0]] out %y, %z }`).Compile(t.Context())
+	require.NoError(t, err)
+	x, room := floats(1, 2, 3), []int{1, 9, 9}
+	y := &ndarray.Array{DType: ndarray.Float32, Shape: room[:1], Data: make([]byte, 24)}
+	z := &ndarray.Array{DType: ndarray.Float32, Shape: room[:1], Data: make([]byte, 24)}
+	u := &ndarray.Array{DType: ndarray.Float32, Shape: x.Shape, Data: make([]byte, 24)}
+	in := map[string]ndarray.Value{"x": x}
+	require.NoError(t, p.RunInto(t.Context(), in, map[string]*ndarray.Array{"y": y, "z": z}))
+	require.NoError(t, p.RunInto(t.Context(), in, map[string]*ndarray.Array{"z": u}))
+	assert.Equal(t, [][]int{{2, 3}, {3, 2}, {3, 2}, {2, 3}, {1, 9, 9}}, [][]int{y.Shape, z.Shape, u.Shape, x.Shape, room})
+
+	static, err := fromText(t, `graph "g" { in %x: float32[2,3] %y = Neg(%x) out %y }`).Compile(t.Context())
+	require.NoError(t, err)
+	s, err := static.NewSession()
+	require.NoError(t, err)
+	flat := floats(0, 6)
+	for range 2 {
+		out, err := s.Run(t.Context(), []ndarray.Value{x})
+		require.NoError(t, err)
+		got := out[0].(*ndarray.Array)
+		assert.Equal(t, []int{2, 3}, got.Shape)
+		got.Shape = flat.Shape // the caller sees it as a list from here on
+	}
+	assert.Equal(t, []int{6}, flat.Shape)
+}
+
 // TestAllocations counts the allocations of runs of known size.
 func TestAllocations(t *testing.T) {
 	m, asked := questions(t, "inception", nil, 1)

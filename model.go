@@ -130,6 +130,7 @@ func (m *Model) source() *ssa.Module {
 // the model is closed.
 func (m *Model) Graph() *ssa.Graph {
 	g, _ := m.source().Graph.Clone()
+	ownPayloads(g)
 	return m.lifetime().isolated(g)
 }
 
@@ -142,7 +143,7 @@ func init() {
 }
 
 // Warnings lists what the importer noticed without refusing the model.
-func (m *Model) Warnings() []string { return m.source().Warnings }
+func (m *Model) Warnings() []string { return slices.Clone(m.source().Warnings) }
 
 // Close ends the use of the model, of its programs and of their sessions: what begins
 // later fails with [ErrClosed]. It does not wait. Operations in progress, runs among them,
@@ -172,7 +173,7 @@ func (m *Model) Inputs() []Port {
 	module := m.source()
 	out := make([]Port, len(module.Graph.Params))
 	for i, v := range module.Graph.Params {
-		out[i] = Port{v.Name, v.Type, module.Defaults[v.Name] != nil}
+		out[i] = Port{v.Name, ownType(v.Type), module.Defaults[v.Name] != nil}
 	}
 	return out
 }
@@ -182,7 +183,7 @@ func (m *Model) Outputs() []Port {
 	module := m.source()
 	out := make([]Port, len(module.Graph.Results))
 	for i, v := range module.Graph.Results {
-		out[i] = Port{Name: module.OutputName(i), Type: v.Type}
+		out[i] = Port{Name: module.OutputName(i), Type: ownType(v.Type)}
 	}
 	return out
 }

@@ -384,3 +384,31 @@ func TestTargetsAreChecked(t *testing.T) {
 		})
 	}
 }
+
+// TestChangedCopies changes everything that a model gives away: the model stays as it is.
+func TestChangedCopies(t *testing.T) {
+	m := fromText(t, `graph "g" { in %x: float32[2,3] in %s: seq(float32[2]) %t = Transpose(%x) [perm=[1, 0]] %y = Neg(%t) out %y }`)
+	change := func(g *ssa.Graph) {
+		g.Params[0].Type.Shape[0], g.Params[1].Type.Elem.Shape[0] = ssa.D(7), ssa.D(7)
+		g.Nodes[0].Attrs[0].Ints[0] = 0
+	}
+	want := m.Graph().String()
+	for _, p := range append(m.Inputs(), m.Outputs()...) {
+		for i := range p.Type.Shape {
+			p.Type.Shape[i] = ssa.D(9)
+		}
+		if p.Type.Elem != nil {
+			p.Type.Elem.Shape[0] = ssa.D(9)
+		}
+	}
+	change(m.Graph())
+	folded, err := m.Folded(t.Context())
+	require.NoError(t, err)
+	change(folded)
+	_, _ = m.Extend(t.Context(), func(_ context.Context, g *ssa.Graph) error { change(g); return nil })
+	assert.Equal(t, want, m.Graph().String())
+	p, err := builtin("mlp").Compile(t.Context())
+	require.NoError(t, err)
+	clear(p.Plan().Packed)
+	assert.NotEmpty(t, p.Plan().Packed)
+}

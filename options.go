@@ -359,7 +359,8 @@ func WithParallelSafe() Option { return func(c *config) { c.parallelSafe = true 
 
 // WithHook has a hook told of every node of every run, whether of a [Model], a [Program] or a
 // [Session] of it. It costs two calls of the clock per node; without a hook, runs cost nothing
-// more. The functions must not run the same session.
+// more. The functions must not run the same session. Programs that [Model.RunValues] keeps are told apart by it: share one hook among
+// calls, and tell them apart by the context that it gets.
 func WithHook(h *Hook) Option { return func(c *config) { c.hook = h } }
 
 // WithExternalData tells [Parse] and [Read] the files in which the model keeps weights outside

@@ -23,16 +23,16 @@ const maxModelBytes = math.MaxInt32
 func OpenFS(fsys fs.FS, name string, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
 	c := newConfig(opts)
+	o, err := importOptions(false, opts)
+	if err != nil {
+		return nil, err
+	}
 	if fsys == nil {
 		return nil, &ImportError{File: name, Reason: "the file system is nil"}
 	}
 	data, err := c.readFS(fsys, name, maxModelBytes)
 	if err != nil {
 		return nil, rescue.WithCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
-	}
-	o, err := importOptions(false, opts)
-	if err != nil {
-		return nil, err
 	}
 	if o.Data == nil {
 		o.Data = func(location string) ([]byte, error) {
@@ -47,6 +47,9 @@ func OpenFS(fsys fs.FS, name string, opts ...Option) (_ *Model, err error) {
 func Read(r io.Reader, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
 	c := newConfig(opts)
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
 	data, err := onnxwire.ReadAll(c.ctx, c.memory, endWith(c.ctx, rescue.Reader(r)), "the model", 0, maxModelBytes)
 	if err != nil {
 		return nil, rescue.WithCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})

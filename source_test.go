@@ -122,6 +122,12 @@ func TestSources(t *testing.T) {
 	_, err = berth.Parse(parts[name], berth.WithExternalData(map[string][]byte{"./" + data: parts[data], "x/../" + data: short[data]}))
 	require.ErrorAs(t, err, &twice)
 	require.Contains(t, twice.Error(), fmt.Sprintf("several names of %q", data))
+	_, err = berth.OpenFS(below("", whole), "n.onnx", berth.WithMaxMemory(-1))
+	require.ErrorAs(t, err, &twice, "an option is looked at before the file")
+	unread := bytes.NewReader(parts[name])
+	_, err = berth.Read(unread, berth.WithChannelBlock(3))
+	require.ErrorAs(t, err, &twice)
+	require.Equal(t, len(parts[name]), unread.Len(), "and before the stream")
 	broken := errors.New("the line is down")
 	for _, c := range []struct {
 		kind string

@@ -107,7 +107,7 @@ type PlanInfo struct {
 func planInfo(p *program.Program) PlanInfo {
 	r := p.Report
 	return PlanInfo{Planner: r.Planner, ArenaBytes: p.ArenaBytes, LowerBound: r.LowerBound, Proven: r.Proven && r.Dynamic == 0, ParallelSafe: r.ParallelSafe, NaiveBytes: r.NaiveBytes,
-		ScratchBytes: r.ScratchBytes, PackedBytes: r.PackedBytes, Packed: r.Packed, Kernels: r.Kernels, KernelNodes: r.KernelNodes, WeightBytes: rewrite.Count(p.Graph).ConstBytes,
+		ScratchBytes: r.ScratchBytes, PackedBytes: r.PackedBytes, Packed: maps.Clone(r.Packed), Kernels: r.Kernels, KernelNodes: r.KernelNodes, WeightBytes: rewrite.Count(p.Graph).ConstBytes,
 		CopiesPerTrip: r.CopiesPerTrip, Blocks: r.Blocks, Folds: r.Folds, DynamicValues: r.Dynamic, ReferenceOps: r.ReferenceKernel, PlanNanos: r.PlanNanos}
 }
 

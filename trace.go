@@ -89,6 +89,7 @@ func (m *Model) Folded(ctx context.Context, opts ...Option) (*ssa.Graph, error) 
 		if err != nil {
 			return nil, err
 		}
+		ownPayloads(g)
 		return m.life.isolated(g), nil
 	})
 }

@@ -127,14 +127,24 @@ func TestAsErrors(t *testing.T) {
 	assert.Equal(t, []float32{1}, one, "memory that is not aligned")
 }
 
-// wide claims to be an element type of another size.
-type wide float64
+// Types that claim to be an element type of another size, or whose memory is of another kind.
+type (
+	wide     float64
+	narrow   uint16
+	stringly uint8
+)
 
-func (wide) DType() ndarray.DType { return ndarray.Float32 }
+func (wide) DType() ndarray.DType     { return ndarray.Float32 }
+func (narrow) DType() ndarray.DType   { return ndarray.Float32 }
+func (stringly) DType() ndarray.DType { return ndarray.String }
 
 func TestWrongSize(t *testing.T) {
-	_, err := berth.Tensor([]wide{1, 2}, 2)
-	require.Error(t, err)
-	_, err = berth.As[wide](ndarray.Must(ndarray.Float32, 2))
-	require.Error(t, err)
+	wrong := func(_ any, err error) error { return err }
+	for name, err := range map[string]error{
+		"a wide tensor": wrong(berth.Tensor([]wide{1, 2}, 2)), "wide elements": wrong(berth.As[wide](ndarray.Must(ndarray.Float32, 2))),
+		"a narrow tensor": wrong(berth.Tensor([]narrow{1, 2, 3, 4}, 2)), "narrow elements": wrong(berth.As[narrow](ndarray.Must(ndarray.Float32, 2))),
+		"a tensor of strings": wrong(berth.Tensor([]stringly{1, 2}, 2)), "strings": wrong(berth.As[stringly](ndarray.Must(ndarray.String, 2))),
+	} {
+		assert.Error(t, err, name)
+	}
 }

@@ -93,7 +93,7 @@ var kinds = map[reflect.Kind]DType{
 }
 
 // DTypeOf returns the element type that a Go scalar stands for, or that it names itself as a
-// [Typed] value; Undefined for values of other types.
+// [Typed] value; Undefined for values of other types, and for those that name an element type of another size.
 func DTypeOf(v any) DType {
 	switch v.(type) {
 	case float32: // the usual ones without reflection
@@ -104,8 +104,13 @@ func DTypeOf(v any) DType {
 		return Undefined
 	}
 	dt := kinds[reflect.TypeOf(v).Kind()]
-	if t, ok := v.(Typed); ok && dt != Undefined {
-		return t.DType()
+	t, ok := v.(Typed)
+	if !ok || dt == Undefined {
+		return dt
 	}
-	return dt
+	named := t.DType()
+	if (named == String) != (dt == String) || named.Size() != dt.Size() { // memory of the one is none of the other
+		return Undefined
+	}
+	return named
 }

@@ -167,7 +167,7 @@ func (s *Session) copyTo(buffers []*ndarray.Array, results []ndarray.Value) erro
 		}
 		copy(to.Str, a.Str)
 		if !slices.Equal(to.Shape, a.Shape) {
-			to.Shape = append(to.Shape[:0], a.Shape...)
+			to.Shape = slices.Clone(a.Shape) // the old one may be that of another buffer or of an input, too
 		}
 	}
 	return nil

@@ -236,7 +236,9 @@ func (s *Session) results(fresh bool) ([]ndarray.Value, error) {
 			s.outs[i], err = s.clone(&s.heads[r])
 		default:
 			h := &s.own.heads[i]
-			h.DType, h.Data, h.Shape = s.heads[r].DType, s.heads[r].Data, append(h.Shape[:0], s.heads[r].Shape...)
+			if h.DType, h.Data = s.heads[r].DType, s.heads[r].Data; !slices.Equal(h.Shape, s.heads[r].Shape) { // changed by the caller, to one of another array, say
+				h.Shape = slices.Clone(s.heads[r].Shape)
+			}
 			s.outs[i] = h
 		}
 		if err != nil {
