@@ -249,6 +249,27 @@ func TestForeignOperators(t *testing.T) {
 	assert.ErrorContains(t, ops.Infer(g.Nodes[0]), "element type 99 does not exist")
 }
 
+// TestForeignOperatorsPanic: a panic in an operator of another package is an error that names the node and whose panic it is.
+func TestForeignOperatorsPanic(t *testing.T) {
+	check := func(err error, way string) {
+		var at *berth.NodeError
+		var crash *berth.PanicError
+		if assert.ErrorAs(t, err, &at, way) && assert.ErrorAs(t, err, &crash, way) {
+			assert.Equal(t, "the operator test.foreign.Made", crash.Of, way)
+		}
+	}
+	for _, d := range []ssa.Dim{ssa.D(2), ssa.Sym("N")} {
+		m := foreignModel(t, d)
+		made.eval = func(*ops.Call) error { panic("a mistake") }
+		for way, run := range sixWays(t, m) {
+			check(run(t.Context(), map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2)}), way)
+		}
+		n := m.Graph().Nodes[0]
+		made.infer = func() ssa.Type { panic("a mistake") }
+		check(ops.Infer(n), "inference")
+	}
+}
+
 // TestForeignOperatorsCallBack: an operator that calls what waits for it gets an error.
 func TestForeignOperatorsCallBack(t *testing.T) {
 	m, arena, in := foreignModel(t, ssa.D(2)), berth.NewArena(), map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2)}

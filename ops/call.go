@@ -124,7 +124,8 @@ func evalForeign(o *Op, c *Call) error {
 	if c.OverlaysAny() {
 		clear(own.Out)
 	}
-	if err := o.Eval(&own); err != nil {
+	var err error
+	if o.call(func() { err = o.Eval(&own) }); err != nil {
 		return err
 	}
 	for i, v := range c.Node.Out {

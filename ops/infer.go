@@ -60,11 +60,25 @@ func InferContext(ctx context.Context, n *ssa.Node) (err error) {
 }
 
 // rule asks the operator's rule.
-func (o *Op) rule(ctx context.Context, n *ssa.Node) ([]Inferred, error) {
-	if o.InferBodies != nil {
-		return o.InferBodies(ctx, n)
+func (o *Op) rule(ctx context.Context, n *ssa.Node) (facts []Inferred, err error) {
+	defer rescue.Into(&err)
+	o.call(func() {
+		if o.InferBodies != nil {
+			facts, err = o.InferBodies(ctx, n)
+		} else {
+			facts, err = o.Infer(n)
+		}
+	})
+	return facts, err
+}
+
+// call calls what belongs to the operator: a panic in an operator of another package is that one's.
+func (o *Op) call(f func()) {
+	if !o.foreign {
+		f()
+		return
 	}
-	return o.Infer(n)
+	rescue.Call("the operator "+o.Domain+"."+o.Name, f)
 }
 
 // StructureError is a failure that no other shape of the operands avoids: operands,
