@@ -173,7 +173,14 @@ func TestHookContext(t *testing.T) {
 		_, err = p.RunValues(context.WithValue(t.Context(), key{}, "request 7"), map[string]ndarray.Value{"x": floats(0, 4, 64)})
 		require.NoError(t, err)
 	}
-	assert.Len(t, seen, 1)
+	overwrites, err := fromText(t, `graph "g" { in %x: float32[2] in %w: float32[2] %n = Sub(%w, %x) %y = Exp(%x) %z = Neg(%y) out %z, %n }`).Compile(t.Context(),
+		berth.WithHook(h), berth.WithState("w", "n"), berth.WithStatesOverwritten())
+	require.NoError(t, err)
+	s, err := overwrites.NewSession()
+	require.NoError(t, err)
+	_, err = s.RunValues(context.WithValue(t.Context(), key{}, "request 7"), map[string]ndarray.Value{"x": floats(0, 2)})
+	require.NoError(t, err)
+	assert.Len(t, seen, 1, "also behind what overwrites a state")
 	assert.Positive(t, seen["request 7"])
 }
 

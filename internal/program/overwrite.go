@@ -186,18 +186,22 @@ func (c *compiler) markOverwrites() {
 	}
 }
 
-// commit lets a run go on to its end whatever its context says.
+// commit lets a run go on to its end whatever its context says. What that carries stays for those who may ask for it.
 func (s *Session) commit() {
-	s.done, s.ctx, s.committed = nil, context.Background(), true
+	within := context.Background()
+	if s.watched || s.p.callsBack {
+		within = context.WithoutCancel(s.ctx)
+	}
+	s.done, s.ctx, s.committed = nil, within, true
 	for i := range s.calls {
 		s.calls[i].Ctx = s.ctx
 	}
 }
 
-// tear marks the states that a failed run has begun to overwrite.
-func (s *Session) tear(err error) {
+// tear marks the states that a run has begun to overwrite which failed, or whose goroutine ended.
+func (s *Session) tear() {
 	for i := range s.states {
-		if err != nil && s.p.recurrent[i].overwritten {
+		if s.p.recurrent[i].overwritten {
 			s.states[i].torn = true
 		}
 	}

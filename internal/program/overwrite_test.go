@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -196,6 +197,20 @@ func TestTorn(t *testing.T) {
 	_, err = s.Run(ctx, []ndarray.Value{x, ints(1, 1), ints(1, 1), nil})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, []float32{3, 1}, state())
+	s.Observe = func(in *Instr, _ []ndarray.Value) {
+		if in.Node.Op == "Sub" {
+			runtime.Goexit() // as t.FailNow does
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = s.Run(t.Context(), []ndarray.Value{x, ints(1, 1), ints(1, 1), nil})
+	}()
+	<-ended
+	s.Observe = nil
+	_, err = s.Run(t.Context(), []ndarray.Value{x, ints(1, 1), ints(1, 1), nil})
+	require.ErrorAs(t, err, &torn)
 	require.NoError(t, s.Reset())
 	assert.Equal(t, []float32{0, 0}, state())
 }

@@ -392,7 +392,7 @@ func (s *Session) rescue(err *error) {
 		}
 	}
 	if s.committed {
-		s.tear(*err)
+		s.tear()
 	}
 	s.unbind()
 }
