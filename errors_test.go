@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -268,6 +269,21 @@ func TestForeignOperatorsPanic(t *testing.T) {
 		made.infer = func() ssa.Type { panic("a mistake") }
 		check(ops.Infer(n), "inference")
 	}
+}
+
+// TestForeignOperatorsGoexit: a type rule that ends its goroutine ends the compilation; who waits for it gets an error.
+func TestForeignOperatorsGoexit(t *testing.T) {
+	m, in := foreignModel(t, ssa.Sym("N")), map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 2)}
+	infer := made.infer
+	made.infer = func() ssa.Type { runtime.Goexit(); return ssa.Type{} }
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := m.RunValues(ctx, in)
+	assert.ErrorContains(t, err, "ended the goroutine")
+	made.infer = infer
+	_, err = m.RunValues(ctx, in)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, m.Stats().Compiles)
 }
 
 // TestForeignOperatorsCallBack: an operator that calls what waits for it gets an error.

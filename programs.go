@@ -229,10 +229,21 @@ func (k *keptPrograms) fill(ctx context.Context, e *keptProgram, compile compila
 	compilations.Lock()
 	compilations.by[id] = e
 	compilations.Unlock()
-	p, err := compile(ctx)
-	compilations.Lock()
-	delete(compilations.by, id)
-	compilations.Unlock()
+	p, err := (*Program)(nil), errEnded
+	defer func() {
+		compilations.Lock()
+		delete(compilations.by, id)
+		compilations.Unlock()
+		k.settle(e, p, err)
+	}()
+	p, err = compile(ctx)
+}
+
+// errEnded is the error of a compilation that returns none.
+var errEnded = errors.New("an operator's type rule ended the goroutine that compiles, as runtime.Goexit and testing.T.FailNow do")
+
+// settle notes what a compilation gave.
+func (k *keptPrograms) settle(e *keptProgram, p *Program, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e.p, e.err = p, err
