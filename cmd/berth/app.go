@@ -90,6 +90,7 @@ type app struct {
 	several  bool     // models: flags of opening may concern any of them
 	outputs  []string // files that flags name and that will be written
 	replaces string   // the one of them that may be the model itself
+	read     []string // files that were read
 
 	parallelSafe bool
 	channelBlock int

@@ -37,13 +37,18 @@ func (a *app) readInput(m *berth.Model, spec string, images *imageFlags) (map[st
 	} else {
 		v, err = a.readFile(port, file, images)
 	}
-	if e := (*exitError)(nil); errors.As(err, &e) && e.code == exitUsage {
-		return nil, err
-	}
 	if err != nil {
-		return nil, fmt.Errorf("input %q: %s: %w", name, file, err)
+		return nil, inFile(fmt.Sprintf("input %q: %s", name, file), err)
 	}
 	return map[string]ndarray.Value{name: v}, nil
+}
+
+// inFile names the file that an error is about; those of the command line name it themselves.
+func inFile(file string, err error) error {
+	if e := (*exitError)(nil); errors.As(err, &e) && e.code == exitUsage {
+		return err
+	}
+	return fmt.Errorf("%s: %w", file, err)
 }
 
 // isNumber reports a number, true or false in the place of a file's name.
@@ -101,7 +106,7 @@ func (a *app) readFile(port berth.Port, file string, images *imageFlags) (v ndar
 	if !isImage(ext) && !slices.Contains(arrayTypes, ext) {
 		return nil, usagef("--input %s=%s: files of type %q are not understood (%s, %s)", port.Name, file, ext, strings.Join(arrayTypes, ", "), strings.Join(imageTypes, ", "))
 	}
-	r, size, err := openInput(file)
+	r, size, err := a.openInput(file)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +134,11 @@ func (a *app) readFile(port berth.Port, file string, images *imageFlags) (v ndar
 // arrayTypes are the files with arrays or sound.
 var arrayTypes = []string{".npy", ".npz", ".pb", ".wav"}
 
-// openInput opens a file and returns how many bytes it has.
-func openInput(file string) (*os.File, int64, error) {
+// openInput opens a file, which will not be written over, and returns how many bytes it has.
+func (a *app) openInput(file string) (*os.File, int64, error) {
+	if err := a.reads(file); err != nil {
+		return nil, 0, err
+	}
 	r, err := conformance.OpenRegular(file)
 	if err != nil {
 		return nil, 0, err
@@ -153,9 +161,9 @@ func arrayOrNil(x *ndarray.Array, err error) (ndarray.Value, error) {
 
 // readArchive reads the arrays of an archive that are inputs of the model, and tells of others.
 func (a *app) readArchive(m *berth.Model, file string) (map[string]ndarray.Value, error) {
-	r, size, err := openInput(file)
+	r, size, err := a.openInput(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, inFile(file, err)
 	}
 	defer r.Close()
 	all, left, err := npy.ReadArchive(a.within(), r, size, a.wanted(func(name string) (berth.Port, bool) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/berth-onnx/berth"
@@ -59,15 +60,47 @@ func samePath(x, y string) bool {
 	return err1 == nil && err2 == nil && absX == absY
 }
 
-// spareInput refuses to write over a model that is read, unless optimize replaces it, and over its weights.
+// spareInput refuses to write over a model that is read, unless optimize replaces it, over its weights, and over what is recorded beside it.
 func (a *app) spareInput(model string) error {
 	if len(a.outputs) == 0 {
 		return nil
 	}
-	for _, read := range append(berth.DataFiles(model), model) {
-		for _, out := range a.outputs {
-			if samePath(read, out) && (read != model || out != a.replaces) {
-				return usagef("%s is read by this command; write to another name", out)
+	if a.replaces == "" || !samePath(model, a.replaces) {
+		if err := a.reads(model); err != nil {
+			return err
+		}
+	}
+	sets, _ := filepath.Glob(filepath.Join(filepath.Dir(model), "test_data_set_*")) // the pattern is well-formed
+	for _, dir := range sets {
+		if err := a.readsFolder(dir); err != nil {
+			return err
+		}
+	}
+	return a.reads(berth.DataFiles(model)...)
+}
+
+// reads notes files that the command reads, and refuses to write over them.
+func (a *app) reads(files ...string) error {
+	a.read = append(a.read, files...)
+	for _, out := range a.outputs {
+		if slices.ContainsFunc(files, func(file string) bool { return samePath(file, out) }) {
+			return isRead(out)
+		}
+	}
+	return nil
+}
+
+func isRead(path string) error {
+	return usagef("%s is read by this command; write to another name", path)
+}
+
+// readsFolder is reads for the tensors in a folder of recorded inputs and outputs.
+func (a *app) readsFolder(dir string) error {
+	entries, _ := os.ReadDir(dir) // who reads the folder tells of errors
+	for _, e := range entries {
+		if strings.EqualFold(filepath.Ext(e.Name()), ".pb") {
+			if err := a.reads(filepath.Join(dir, e.Name())); err != nil {
+				return err
 			}
 		}
 	}

@@ -59,6 +59,37 @@ func TestEmptyFlags(t *testing.T) {
 	}
 }
 
+// TestOutputsSpareData: a command does not write over arrays, recorded data and archives that it reads.
+func TestOutputsSpareData(t *testing.T) {
+	dir := t.TempDir()
+	model, set := filepath.Join(dir, "model.onnx"), filepath.Join(dir, "test_data_set_0")
+	ok(t, "optimize", "builtin:mlp", "-o", model, "--no-compare", "--no-verify")
+	require.NoError(t, os.Mkdir(set, 0o755))
+	input := ndarray.Must(ndarray.Float32, 4, 64)
+	recorded := writeTemp(t, set, "input_0.pb", tensorBytes(t, "x", input))
+	array := writeTemp(t, dir, "probabilities.npy", npyBytes(t, input))
+	archive := trainData(t, dir)
+	for _, args := range [][]string{
+		{"train", model, "--data", archive, "-o", archive}, {"train", model, "--data", archive, "-o", filepath.Join(dir, "o"), "--curve", archive},
+		{"run", model, "--input", "x=" + array, "--output-dir", dir}, {"run", model, "--input", "x=" + array, "--dump", array},
+		{"optimize", model, "--input", "x=" + array, "-o", array}, {"optimize", model, "--data", set, "-o", recorded}, {"optimize", model, "-o", recorded},
+		{"bench", model, "--data", set, "--dump", recorded}, {"verify", dir, "--list", recorded}, {"verify", dir, "--list", model},
+	} {
+		before := map[string][]byte{}
+		for _, path := range []string{model, recorded, array, archive} {
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			before[path] = data
+		}
+		fails(t, exitUsage, []string{"is read by this command; write to another name"}, args...)
+		for path, was := range before {
+			now, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, was, now, args)
+		}
+	}
+}
+
 // TestOutputsSpareInputs: a command does not write over what it reads, nor one file twice.
 func TestOutputsSpareInputs(t *testing.T) {
 	dir := t.TempDir()

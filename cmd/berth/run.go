@@ -104,7 +104,7 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 		return err
 	}
 	if f.outputDir != "" {
-		if err := prepareOutputs(f.outputDir, m); err != nil {
+		if err := a.prepareOutputs(f.outputDir, m); err != nil {
 			return err
 		}
 	}
@@ -269,14 +269,18 @@ func summarize(name string, v ndarray.Value) outputJSON {
 }
 
 // prepareOutputs makes the folder and reports what would keep an output from being written.
-func prepareOutputs(dir string, m *berth.Model) error {
+func (a *app) prepareOutputs(dir string, m *berth.Model) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	names := fileNames(m)
 	for i, p := range m.Outputs() {
-		if err := safefile.Check(outputFile(dir, names[i], p.Type.Kind == ssa.KindTensor && p.Type.DType != ndarray.String)); err != nil {
+		file := outputFile(dir, names[i], p.Type.Kind == ssa.KindTensor && p.Type.DType != ndarray.String)
+		if err := safefile.Check(file); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(a.read, func(read string) bool { return samePath(read, file) }) {
+			return isRead(file)
 		}
 	}
 	return nil

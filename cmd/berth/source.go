@@ -167,6 +167,9 @@ func (a *app) inputsOf(model string) (map[string]ndarray.Value, error) {
 	if strings.HasPrefix(model, "builtin:") {
 		return nil, usagef("--data goes with a model file; %s has no recorded inputs", model)
 	}
+	if err := a.readsFolder(a.data); err != nil {
+		return nil, err
+	}
 	set, err := conformance.ReadInputs(a.within(), model, a.data)
 	if err != nil {
 		return nil, &exitError{exitFailed, fmt.Errorf("--data %s: %w", a.data, err)}

@@ -124,7 +124,7 @@ func TestTrainCheckpoint(t *testing.T) {
 	}{
 		{"another seed", "--seed 0", []string{"--checkpoint", state, "--optimizer", "adam", "--seed", "1"}},
 		{"another optimizer", `"moment`, []string{"--checkpoint", state, "--optimizer", "sgd"}},
-		{"no state", "no state of training", []string{"--checkpoint", data}},
+		{"no state", "no state of training", []string{"--checkpoint", writeTemp(t, dir, "garbage", []byte("garbage"))}},
 	} {
 		fails(t, exitFailed, []string{"--checkpoint", c.want}, args("other.onnx", c.args...)...)
 	}

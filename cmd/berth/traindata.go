@@ -26,9 +26,9 @@ type examples struct {
 // examples reads the archive, and decides how many of them a step takes.
 func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
 	d := &examples{batch: f.batch, count: -1}
-	r, size, err := openInput(f.data)
+	r, size, err := a.openInput(f.data)
 	if err != nil {
-		return nil, fmt.Errorf("--data %s: %w", f.data, err)
+		return nil, inFile("--data "+f.data, err)
 	}
 	defer r.Close()
 	all, left, err := npy.ReadArchive(a.within(), r, size, func(name string) func(npy.Header) error {

@@ -85,7 +85,17 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 		if err != nil {
 			return modelError(p, err)
 		}
+		if err := a.reads(p); err != nil {
+			return err
+		}
 		cases = append(cases, cs...)
+	}
+	for _, c := range cases {
+		if path := c.ModelPath(); path != "" {
+			if err := a.spareInput(path); err != nil {
+				return err
+			}
+		}
 	}
 	found := len(cases)
 	cases = slices.DeleteFunc(cases, func(c *conformance.Case) bool { return !strings.Contains(c.Name, f.only) })
@@ -217,9 +227,6 @@ func (a *app) prepareCase(opts []berth.Option, f verifyFlags, n *tally) conforma
 
 func (a *app) openCase(c *conformance.Case) (*berth.Model, error) {
 	if path := c.ModelPath(); path != "" {
-		if err := a.spareInput(path); err != nil {
-			return nil, err
-		}
 		return berth.Open(path, a.openOptions()...)
 	}
 	data, err := c.ModelBytes()
