@@ -205,12 +205,15 @@ func TestLimits(t *testing.T) {
 	many := wmodel("a", wnode("Relu", "x", "a"), wnode("Relu", "x", "b"), wnode("Relu", "x", "d"))
 	long := wmodel("a", wnode("Relu", "x", "a"))
 	long.Graph.Nodes[0].Name = string(make([]byte, 200))
+	domain := wmodel("a", wnode("Relu", "x", "a"))
+	domain.Graph.Nodes[0].Domain = string(make([]byte, 200))
 	tests := []struct {
 		name   string
 		model  *onnxwire.Model
 		limits Limits
 		want   string
 	}{
+		{"domains", domain, Limits{NameBytes: 100}, "longer than 100 bytes"},
 		{"depth", nested, Limits{Depth: 4}, "nest deeper than 4"},
 		{"nodes", many, Limits{Nodes: 2}, "more than 2 nodes"},
 		{"names", long, Limits{NameBytes: 100}, "longer than 100 bytes"},

@@ -35,8 +35,8 @@ func (s *scope) buildNode(w *onnxwire.Node) error {
 	if s.imp.nodes++; s.imp.nodes > s.imp.limits.Nodes {
 		return fail(raise("Nodes", "nodes"), "the model has more than %d nodes", s.imp.limits.Nodes)
 	}
-	if len(w.Name) > s.imp.limits.NameBytes || len(w.OpType) > s.imp.limits.NameBytes {
-		return fail(raise("NameBytes", "name-bytes"), "the name of the node is longer than %d bytes", s.imp.limits.NameBytes)
+	if max(len(w.Name), len(w.OpType), len(w.Domain), len(w.Overload)) > s.imp.limits.NameBytes {
+		return fail(raise("NameBytes", "name-bytes"), "the name of the node, its operator or domain is longer than %d bytes", s.imp.limits.NameBytes)
 	}
 	domain := cleanDomain(w.Domain)
 	if f := s.imp.functions[functionKey{domain, w.OpType, w.Overload}]; f != nil {

@@ -3,6 +3,7 @@ package planner
 import (
 	"math"
 	"math/bits"
+	"strconv"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 )
@@ -82,7 +83,7 @@ func (p *Problem) checkBuffer(i int) string {
 	case b.Size < 0:
 		return "has a negative size"
 	case b.Size > maxBytes:
-		return "is too large"
+		return "has " + strconv.FormatInt(b.Size, 10) + " bytes, more than any memory"
 	case b.Align < 0:
 		return "has a negative alignment"
 	case b.Lo > b.Hi:

@@ -171,7 +171,7 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 		fmt.Fprintln(errOut, "berth:", a.whyEnded())
 		return exitFailed
 	}
-	fmt.Fprintln(errOut, "berth:", plain(textOf(err)))
+	fmt.Fprintln(errOut, "berth:", brief(plain(textOf(err))))
 	return codeOf(err)
 }
 
@@ -349,7 +349,7 @@ func (a *app) printJSON(v any) error {
 
 // note prints progress and warnings on standard error.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintln(a.errOut, plain(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.errOut, brief(plain(fmt.Sprintf(format, args...))))
 }
 
 // printf prints on standard output. Texts among the arguments may come from files.

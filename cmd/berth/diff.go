@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -71,8 +72,10 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tol
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && strings.HasPrefix(err.Error(), pathB+": ") {
 		return err
+	} else if err != nil {
+		return atModel(pathA, err)
 	}
 	return a.diffTraces(ta, tb, tol)
 }

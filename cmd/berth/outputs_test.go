@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/onnxexport"
+	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -299,4 +300,47 @@ func TestHostileNames(t *testing.T) {
 	m := object(t, ok(t, "inspect", known, "--json"))
 	want := strings.ToValidUTF8("x"+hostileNames, "\ufffd") // as JSON has it
 	assert.Equal(t, want, m["inputs"].([]any)[0].(map[string]any)["name"])
+}
+
+// TestMessagesOfModels: errors of every command name the file, and are short whatever names and attributes in it are.
+func TestMessagesOfModels(t *testing.T) {
+	named := func(change func(n *onnxwire.Node)) string {
+		n := &onnxwire.Node{OpType: "Relu", Inputs: []string{"x"}, Outputs: []string{"y"}}
+		change(n)
+		return wireModel(t, []int64{2, 3}, n)
+	}
+	zeros := wireModel(t, []int64{0, 1 << 62, 1 << 62}, &onnxwire.Node{OpType: "Relu", Inputs: []string{"x"}, Outputs: []string{"y"}})
+	huge := textModel(t, `in %x: float32[1000] const %n: int64[] = 1125899906842624 %u, %y = Loop(%n, _, %x) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[1000] %q = Neg(%p) out %c, %p, %q } } out %y`)
+	long := strings.Repeat("n", 1<<20)
+	for path, want := range map[string]string{
+		zeros: `input "x"`, huge: "more than any memory",
+		named(func(n *onnxwire.Node) { n.Name = long }):   "--limit name-bytes=N",
+		named(func(n *onnxwire.Node) { n.Domain = long }): "--limit name-bytes=N",
+		named(func(n *onnxwire.Node) {
+			n.OpType, n.Attributes = "Transpose", []*onnxwire.Attribute{{Name: "perm", Type: onnxwire.AttrInts, Ints: make([]int64, 1<<20)}}
+		}): "perm",
+	} {
+		for _, args := range [][]string{{"run", path}, {"bench", path}, {"diff", path, path}} {
+			o := cli(t, args...)
+			assert.Contains(t, []int{exitFailed, exitModel}, o.code, args)
+			assert.Equal(t, 1, strings.Count(o.err, path), "%s: %.300s", args, o.err)
+			assert.Contains(t, o.err, want, args)
+			assert.Less(t, len(o.err), 20000, args)
+		}
+	}
+}
+
+// wireModel writes a model of one node, as files can have it, with the input x and the output y.
+func wireModel(t *testing.T, shape []int64, n *onnxwire.Node) string {
+	port := func(name string) *onnxwire.ValueInfo {
+		v := &onnxwire.ValueInfo{Name: name, Type: &onnxwire.Type{Tensor: &onnxwire.TensorType{ElemType: onnxwire.TypeFloat, Shape: &onnxwire.Shape{}}}}
+		for _, d := range shape {
+			v.Type.Tensor.Shape.Dims = append(v.Type.Tensor.Shape.Dims, &onnxwire.Dim{Kind: onnxwire.DimValue, Value: d})
+		}
+		return v
+	}
+	g := &onnxwire.Graph{Name: "g", Nodes: []*onnxwire.Node{n}, Inputs: []*onnxwire.ValueInfo{port("x")}, Outputs: []*onnxwire.ValueInfo{{Name: "y"}}}
+	data, err := onnxwire.Marshal(&onnxwire.Model{IRVersion: 10, OpsetImports: []*onnxwire.OperatorSetID{{Version: 21}}, Graph: g})
+	require.NoError(t, err)
+	return writeTemp(t, t.TempDir(), "m.onnx", data)
 }

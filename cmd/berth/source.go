@@ -21,6 +21,7 @@ import (
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
 )
@@ -138,11 +139,14 @@ func modelError(path string, err error) error {
 	return &exitError{exitModel, err}
 }
 
-// atModel adds the model's name to an error of one of its nodes, and the remedy for an unknown operator.
+// atModel adds the model's name to an error of one of its nodes, inputs or sizes, and the remedy for an unknown operator.
 func atModel(model string, err error) error {
 	var node *ops.NodeError
 	var export *berth.ExportError
 	var memory *ops.MemoryError
+	var binding *ops.BindingError
+	var input *berth.InputError
+	var size *planner.ProblemError
 	var imp *onnximport.ImportError
 	if option := (*berth.OptionError)(nil); errors.As(err, &option) && option.Err != nil {
 		err = option.Err // says the same without the function of the library
@@ -150,7 +154,7 @@ func atModel(model string, err error) error {
 	switch {
 	case errors.As(err, &imp) && imp.File != "" || err != nil && strings.HasPrefix(err.Error(), model+": "): // names it already
 		return err
-	case !errors.As(err, &node) && !errors.As(err, &export) && !errors.As(err, &memory):
+	case !errors.As(err, &node) && !errors.As(err, &export) && !errors.As(err, &memory) && !errors.As(err, &binding) && !errors.As(err, &input) && !errors.As(err, &size) && !errors.Is(err, ndarray.ErrSize):
 		return err
 	case errors.Is(err, ops.ErrUnsupported):
 		return fmt.Errorf("%s: %w; 'berth inspect' shows the model", model, err)

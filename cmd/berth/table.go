@@ -73,6 +73,12 @@ func plain(s string) string {
 	return b.String()
 }
 
+// messageRunes is the length of a message of which nothing is left out: names, attributes and lists of files may have megabytes.
+const messageRunes = 4000
+
+// brief leaves out the middle of a long message, whose ends say where something is wrong and what to do.
+func brief(message string) string { return shortened(message, messageRunes) }
+
 // alignRight sets columns (counted from 1) to the right.
 func alignRight(t table.Writer, cols ...int) {
 	var cfg []table.ColumnConfig
