@@ -219,16 +219,16 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	if twin, done, err = a.readBack(opt, save, f, res); err != nil {
 		return nil, nil, err
 	}
+	res.Opset = opsetOf(twin)
+	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
 	if res.Violations, err = a.checkValid(ctx, m, twin, f); err != nil {
 		done()
-		return nil, nil, err
+		return nil, nil, a.refuse(res, err)
 	}
 	if res.Corrected, err = a.corrected(ctx, res.Model, m, res.copy); err != nil {
 		done()
 		return nil, nil, err
 	}
-	res.Opset = opsetOf(twin)
-	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
 	if res.Before.FileBytes, err = a.sizeBefore(ctx, res.Model, m); err == nil {
 		bar.step(f.judging())
 		err = a.newVerification(m, twin, have, f, res).run(ctx)
@@ -308,7 +308,13 @@ func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f opti
 		return nil, err
 	}
 	twin, err := berth.Open(path, a.openOptions()...)
-	if err != nil && (a.ctx.Err() != nil || lacksMemory(err)) {
+	if imp := (*onnximport.ImportError)(nil); errors.As(err, &imp) {
+		imp.File = "" // a temporary one
+	}
+	if full := (*ops.MemoryError)(nil); errors.As(err, &full) {
+		return nil, fmt.Errorf("reading the result back: %w", full)
+	}
+	if err != nil && a.ctx.Err() != nil {
 		return nil, err
 	}
 	if err != nil {
@@ -367,6 +373,21 @@ func (a *app) checkValid(ctx context.Context, m, twin *berth.Model, f optimizeFl
 		a.note("berth: warning: other tools may refuse the result, as the model itself: %s", v)
 	}
 	return old, nil
+}
+
+// refuse tells, with --json, of a result that other tools would refuse.
+func (a *app) refuse(res *optimizeJSON, err error) error {
+	if e := (*exitError)(nil); !errors.As(err, &e) || e.code != exitDiffers {
+		return err
+	}
+	out := *res
+	out.Output, out.Note = "", err.Error()
+	if a.json {
+		if failed := a.printJSON(out); failed != nil {
+			return failed
+		}
+	}
+	return differs(fmt.Errorf("%s: %w", res.Model, err))
 }
 
 // violations lists what other tools refuse in the model as in the result. It is an error if the result alone has it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -518,7 +519,12 @@ func TestOptimizeInvalid(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "o.onnx")
 			args := []string{"optimize", c.path, "-o", out, "--no-compare", "--json"}
 			if c.why != "" {
-				fails(t, exitDiffers, []string{c.why, "other tools would refuse", "--allow-unverified"}, args...)
+				o := fails(t, exitDiffers, []string{c.path, c.why, "other tools would refuse", "--allow-unverified"}, args...)
+				var res optimizeJSON
+				require.NoError(t, json.Unmarshal([]byte(o.out), &res))
+				assert.Empty(t, res.Output)
+				assert.False(t, res.Verified)
+				assert.Contains(t, res.Note, c.why)
 				assert.NoFileExists(t, out)
 				args = append(args, "--allow-unverified")
 			}
