@@ -396,7 +396,10 @@ type SaveOptions struct {
 }
 
 // DataFiles lists the files beside the model file at path in which it keeps weights; none if path is no model file.
-func DataFiles(path string) []string { return onnxexport.DataFiles(path) }
+func DataFiles(path string) []string {
+	files, _ := onnxexport.DataFiles(context.Background(), path)
+	return files
+}
 
 // Save writes the model as an ONNX file and, if necessary, weights to a file PATH.HASH.data beside it, named by a hash of
 // its content. An existing file, or the target of a link, is replaced when all is complete, and keeps its permissions; a

@@ -131,7 +131,7 @@ type subject struct {
 // compareWith times both in turns, then node by node.
 func (a *app) compareWith(ctx context.Context, r *rival, x subject, seconds float64, res *benchJSON) error {
 	c := &compareJSON{Runtime: "ONNX Runtime", Version: r.p.Version, Threads: a.threads, Rounds: compareRounds}
-	opened, err := a.openRival(r, x)
+	opened, err := a.openRival(ctx, r, x)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (a *app) compareErrors(ctx context.Context, r *rival, x subject) (rows []er
 		if !is || !our.DType.IsFloat() || files[o.Name] == "" {
 			continue
 		}
-		their, err := readNumPy(ctx, files[o.Name])
+		their, err := readNumPy(a.memory.In(ctx), files[o.Name])
 		if err != nil {
 			return nil, err
 		}
@@ -256,11 +256,11 @@ func quotient(a, b int64) float64 {
 }
 
 // openRival opens the model there, with the inputs in files.
-func (a *app) openRival(r *rival, x subject) (o onnxruntime.Opened, err error) {
+func (a *app) openRival(ctx context.Context, r *rival, x subject) (o onnxruntime.Opened, err error) {
 	model := x.model
 	if strings.HasPrefix(model, "builtin:") {
 		model = filepath.Join(r.dir, "model.onnx")
-		err = x.m.Save(model, berth.SaveOptions{})
+		err = x.m.Save(model, berth.SaveOptions{Context: ctx, MaxMemory: int64(a.memory)})
 	} else {
 		model, err = filepath.Abs(model)
 	}

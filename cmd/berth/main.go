@@ -15,6 +15,7 @@ import (
 )
 
 func main() {
+	sysmem.CountProgram()
 	sysmem.DropCode() // what the initialization of all packages ran, most of it never again
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

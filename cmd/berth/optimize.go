@@ -237,13 +237,13 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 		err = a.verdict(res, f)
 	}
 	if err == nil {
-		err = onnxexport.Copy(ctx, res.copy, res.Output)
+		res.Data, err = onnxexport.Copy(a.memory.In(ctx), res.copy, res.Output)
 	}
 	if err != nil {
 		done()
 		return nil, nil, err
 	}
-	res.After.FileBytes, res.Data = fileSize(res.Output), berth.DataFiles(res.Output)
+	res.After.FileBytes = fileSize(append(slices.Clip(res.Data), res.Output)...)
 	return twin, done, nil
 }
 
@@ -426,7 +426,7 @@ func (a *app) corrected(ctx context.Context, model string, m *berth.Model, copy 
 		return nil, err
 	}
 	defer after.Close()
-	return typecheck.Corrected(ctx, before.Model, after.Model, read(m, elementTypes))
+	return typecheck.Corrected(a.memory.In(ctx), before.Model, after.Model, read(m, elementTypes))
 }
 
 // elementTypes are those of tensors by name; undefined for names of several graphs.
@@ -517,22 +517,22 @@ func outputName(model, out string) string {
 	return strings.TrimSuffix(base, ".onnx") + ".opt.onnx"
 }
 
-// fileSize is the size of a model file and of the files with its weights, 0 if there is none.
-func fileSize(path string) int64 {
-	var n int64
-	for _, p := range append(berth.DataFiles(path), path) {
+// fileSize is the size of files together.
+func fileSize(paths ...string) (bytes int64) {
+	for _, p := range paths {
 		if st, err := os.Stat(p); err == nil {
-			n += st.Size()
+			bytes += st.Size()
 		}
 	}
-	return n
+	return bytes
 }
 
 // sizeBefore is the size of the model's file; a built-in model is written to find
 // out.
 func (a *app) sizeBefore(ctx context.Context, model string, m *berth.Model) (int64, error) {
 	if !strings.HasPrefix(model, "builtin:") {
-		return fileSize(model), nil
+		weights, err := onnxexport.DataFiles(a.memory.In(ctx), model)
+		return fileSize(append(weights, model)...), err
 	}
 	dir, remove, err := a.temporary.make()
 	if err != nil {

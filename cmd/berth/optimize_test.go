@@ -41,8 +41,8 @@ func TestOptimizeJSON(t *testing.T) {
 	}
 	assert.Less(t, after["nodes"], before["nodes"])
 	assert.LessOrEqual(t, after["flops"], before["flops"])
-	assert.EqualValues(t, fileSize(path), before["file_bytes"])
-	assert.EqualValues(t, fileSize(out), after["file_bytes"])
+	assert.EqualValues(t, modelSize(path), before["file_bytes"])
+	assert.EqualValues(t, modelSize(out), after["file_bytes"])
 	checkPlannerRows(t, m["planners"])
 	ok(t, "diff", path, out)
 }

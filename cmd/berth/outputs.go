@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/internal/safefile"
 )
 
@@ -76,7 +76,11 @@ func (a *app) spareInput(model string) error {
 			return err
 		}
 	}
-	return a.reads(berth.DataFiles(model)...)
+	weights, err := onnxexport.DataFiles(a.within(), model)
+	if lacksMemory(err) { // else who opens the model says what is wrong
+		return err
+	}
+	return a.reads(weights...)
 }
 
 // reads notes files that the command reads, and refuses to write over them.

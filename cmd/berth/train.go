@@ -237,7 +237,7 @@ func (a *app) trained(ctx context.Context, t *train.Trainer, f trainFlags, res t
 	if err != nil {
 		return err
 	}
-	if err := m.Save(f.out, berth.SaveOptions{Context: ctx}); err != nil {
+	if err := m.Save(f.out, berth.SaveOptions{Context: ctx, MaxMemory: int64(a.memory)}); err != nil {
 		return err
 	}
 	if f.curve != "" {

@@ -264,7 +264,7 @@ func TestSameCounts(t *testing.T) {
 		}
 	}
 	path := exported(t, "unet")
-	before := fileSize(path)
+	before := modelSize(path)
 	m := object(t, ok(t, "optimize", path, "-o", path, "--json", "--no-compare"))
 	assert.EqualValues(t, before, m["before"].(map[string]any)["file_bytes"], "of the file that is replaced")
 }

@@ -13,6 +13,24 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// TestCopyLacksMemory: a model that can not be read again for lack of memory is not copied without its data file.
+func TestCopyLacksMemory(t *testing.T) {
+	a, err := ndarray.New(ndarray.Float32, 1<<10)
+	require.NoError(t, err)
+	g := ssa.NewGraph("g")
+	g.Results = []*ssa.Value{g.AddConst(strings.Repeat("w", 1<<20), ssa.NewConstant(a))}
+	from, to := filepath.Join(t.TempDir(), "model.onnx"), filepath.Join(t.TempDir(), "model.onnx")
+	require.NoError(t, Save(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 21}}}, from, Options{Context: t.Context(), External: 1, Splat: -1}))
+	var full *ops.MemoryError
+	_, err = Copy(ndarray.Budget(256<<10).In(t.Context()), from, to)
+	require.ErrorAs(t, err, &full)
+	assert.NoFileExists(t, to)
+	data, err := Copy(ndarray.Budget(4<<30).In(t.Context()), from, to)
+	require.NoError(t, err)
+	require.Len(t, data, 1)
+	assert.FileExists(t, data[0])
+}
+
 // TestSavingAsks: what saving makes beside the model itself comes out of the budget, and nothing is written where it
 // does not suffice.
 func TestSavingAsks(t *testing.T) {

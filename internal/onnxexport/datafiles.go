@@ -70,14 +70,15 @@ func hashed(model, name string) bool {
 	return ok && len(hash) == hashDigits && strings.Trim(hash, "0123456789abcdef") == "" && strings.HasSuffix(name, dataSuffix)
 }
 
-// DataFiles lists the files in which the model at path keeps weights; none if there is no such model. Locations that are no
-// path below the model's folder are left out.
-func DataFiles(path string) []string { return dataFiles(context.Background(), path) }
-
-// dataFiles is DataFiles; once the context has ended it gives none.
-func dataFiles(ctx context.Context, path string) []string {
+// DataFiles lists the files in which the model at path keeps weights; none if path is no regular file. Locations that are no
+// path below the model's folder are left out. The model is read within the context and its budget; an error says that it can not be.
+func DataFiles(ctx context.Context, path string) ([]string, error) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	locations, err := locationsIn(ctx, path)
 	dir, _ := filepath.Split(path)
-	return beside(dir, locations(ctx, path))
+	return beside(dir, locations), err
 }
 
 // beside are locations as paths from a folder.
@@ -90,16 +91,7 @@ func beside(dir string, locations []string) (out []string) {
 	return out
 }
 
-// locations lists what the model at path refers to; nothing where it can not be read.
-func locations(ctx context.Context, path string) []string {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	names, _ := locationsIn(ctx, path)
-	return names
-}
-
-// locationsIn is locations of a regular file, with the error of one that can not be read.
+// locationsIn lists what the model in a regular file refers to.
 func locationsIn(ctx context.Context, path string) ([]string, error) {
 	f, err := onnxwire.OpenWith(ctx, path, onnxwire.MapFile)
 	if err != nil {

@@ -82,6 +82,14 @@ func TestSaveReplacesTheFilesItIsMappedFrom(t *testing.T) {
 	}
 }
 
+// dataOf is [DataFiles] of a file that can be read.
+func dataOf(t *testing.T, path string) []string {
+	t.Helper()
+	files, err := DataFiles(t.Context(), path)
+	require.NoError(t, err)
+	return files
+}
+
 // TestDataFileRemoved: of the data files that a replaced model leaves, those that are named after it go, unless another model
 // in the folder reads them.
 func TestDataFileRemoved(t *testing.T) {
@@ -90,11 +98,11 @@ func TestDataFileRemoved(t *testing.T) {
 	names := func() []string { return listed(t, dir) }
 	path := at("m.onnx")
 	require.NoError(t, Save(filled(t, 100, 1), path, external))
-	first := DataFiles(path)
+	first := dataOf(t, path)
 	require.Len(t, first, 1)
 	require.NoError(t, Save(filled(t, 100, 2), path, external))
 	assert.Equal(t, []string{"m.onnx", "m.onnx.HASH.data"}, names())
-	second := DataFiles(path)
+	second := dataOf(t, path)
 	assert.NotEqual(t, first, second)
 
 	copied, err := os.ReadFile(path)
@@ -120,7 +128,7 @@ func TestDataFileRemoved(t *testing.T) {
 		data, err := onnxwire.Marshal(m)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, data, 0o644))
-		assert.Equal(t, []string{at(c.location)}, DataFiles(path))
+		assert.Equal(t, []string{at(c.location)}, dataOf(t, path))
 		require.NoError(t, Save(filled(t, 100, 4), path, external))
 		assert.Equal(t, c.gone, !fileThere(at(c.location)), c.location)
 		assert.Equal(t, float32(4), weight(t, path))
@@ -159,7 +167,7 @@ func TestDataFileKept(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "m.onnx")
 			require.NoError(t, Save(filled(t, 100, 1), path, external))
-			old := DataFiles(path)
+			old := dataOf(t, path)
 			require.NoError(t, c.make(dir, path))
 			require.NoError(t, Save(filled(t, 100, 2), path, external))
 			assert.Equal(t, float32(2), weight(t, path))
@@ -175,10 +183,11 @@ func TestCopy(t *testing.T) {
 		path := filepath.Join(dir, "m.onnx")
 		require.NoError(t, Save(filled(t, 100, 1), path, external))
 		require.NoError(t, Save(filled(t, 100, 2), from, opts))
-		require.NoError(t, Copy(t.Context(), from, path))
+		_, err := Copy(t.Context(), from, path)
+		require.NoError(t, err)
 		assert.Equal(t, listed(t, filepath.Dir(from)), listed(t, dir))
 		assert.Equal(t, float32(2), weight(t, path))
-		for _, name := range append(DataFiles(from), from) {
+		for _, name := range append(dataOf(t, from), from) {
 			want, err := os.ReadFile(name)
 			require.NoError(t, err)
 			got, err := os.ReadFile(filepath.Join(dir, filepath.Base(name)))
@@ -186,7 +195,8 @@ func TestCopy(t *testing.T) {
 			assert.Equal(t, want, got)
 		}
 		target := (*safefile.TargetError)(nil)
-		assert.ErrorAs(t, Copy(t.Context(), from, dir), &target)
+		_, err = Copy(t.Context(), from, dir)
+		assert.ErrorAs(t, err, &target)
 	}
 }
 
@@ -204,7 +214,7 @@ func TestDataFilesOfOddNames(t *testing.T) {
 			require.NoError(t, Save(filled(t, 100, float32(first)), path, external))
 			assert.Equal(t, float32(first), weight(t, path))
 		}
-		require.Len(t, DataFiles(path), 1)
+		require.Len(t, dataOf(t, path), 1)
 		before, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.NoError(t, Save(filled(t, 100, 2), path, external))
@@ -217,8 +227,8 @@ func TestDataFilesOfOddNames(t *testing.T) {
 	link, err := os.Readlink("link.onnx")
 	require.NoError(t, err)
 	assert.Equal(t, "deep/real.onnx", link)
-	assert.Empty(t, DataFiles("none"))
-	assert.Empty(t, DataFiles("."))
+	assert.Empty(t, dataOf(t, "none"))
+	assert.Empty(t, dataOf(t, "."))
 }
 
 // TestSaveRefused: nothing is prepared or left over where the model can not be written.
@@ -233,7 +243,7 @@ func TestSaveRefused(t *testing.T) {
 	}
 	path := filepath.Join(dir, "m.onnx")
 	require.NoError(t, Save(filled(t, 100, 1), path, external))
-	data := DataFiles(path)[0]
+	data := dataOf(t, path)[0]
 	require.NoError(t, os.Remove(data))
 	require.NoError(t, os.Mkdir(data, 0o755))
 	assert.ErrorContains(t, Save(filled(t, 100, 1), path, external), filepath.Base(data)+" is a folder")

@@ -48,7 +48,7 @@ func Save(m *ssa.Module, path string, opts Options) error {
 		fill := last.Fill
 		last.Fill = func(w io.Writer) error { return cmp.Or(fill(w), opts.Check()) }
 	}
-	read := dataFiles(x.opts.Context, path)
+	read, _ := DataFiles(x.opts.Context, path) // of what is replaced, which need be no model
 	if err := x.opts.Context.Err(); err != nil {
 		return err
 	}
@@ -56,21 +56,27 @@ func Save(m *ssa.Module, path string, opts Options) error {
 }
 
 // Copy writes the files of a model that [Save] has written under the same name in another folder: the same bytes, as safely as Save.
-func Copy(ctx context.Context, from, path string) error {
+// It returns the paths of the data files.
+func Copy(ctx context.Context, from, path string) (data []string, err error) {
 	if err := safefile.Check(path); err != nil {
-		return err
+		return nil, err
+	}
+	weights, err := DataFiles(ctx, from)
+	if err != nil {
+		return nil, err
 	}
 	var files []safefile.File
 	dir, _ := filepath.Split(path)
-	for _, data := range dataFiles(ctx, from) {
-		files = append(files, copied(data, dir+filepath.Base(data)))
+	for _, w := range weights {
+		data = append(data, dir+filepath.Base(w))
+		files = append(files, copied(w, data[len(data)-1]))
 	}
 	files = append(files, copied(from, path))
-	read := dataFiles(ctx, path)
+	read, _ := DataFiles(ctx, path)
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	return safefile.WriteAll(ctx, func(alone bool) []string { return obsolete(ctx, path, read, alone) }, files...)
+	return data, safefile.WriteAll(ctx, func(alone bool) []string { return obsolete(ctx, path, read, alone) }, files...)
 }
 
 // copied is a file with the content of another one.

@@ -21,7 +21,7 @@ import (
 //
 // In use is what the Go runtime has taken from the system and not given back, above what
 // it had when the process started: garbage and fragments count, since they are resident,
-// mapped files do not, since the system can drop their pages. Before a request is
+// mapped files do not, since the system can drop their pages. In a command the program itself counts, too ([CountProgram]). Before a request is
 // refused, unused memory is collected and returned to the system.
 //
 // Measuring takes a microsecond, so it is not done for every request. What was granted
@@ -105,6 +105,18 @@ type grant struct {
 const grantAge = 100 * time.Millisecond
 
 func init() { granted.Store(unmeasured) } // the first request measures
+
+// CountProgram makes budgets bounds of the whole process: what it has at most had resident until now, beside what the Go runtime has
+// taken, counts as in use from now on. That is the code and the tables of the program, of which much is resident while it works. It is for
+// commands, whose users look at the process; main calls it, before anything asks. Where the system does not tell, nothing changes.
+func CountProgram() {
+	if peak := PeakResident(); peak > 0 {
+		atStart = min(atStart, resident()-peak)
+	}
+}
+
+// Heap is what the Go runtime may take of the budget, beside the program where that counts ([CountProgram]).
+func (b Budget) Heap() int64 { return max(1, b.Bytes()+min(atStart, 0)) }
 
 // Bytes is the limit.
 func (b Budget) Bytes() int64 {
