@@ -393,6 +393,9 @@ type SaveOptions struct {
 	// MaxMemory limits the memory of the process while the model is written, as [WithMaxMemory] does for other operations;
 	// 0 is the default.
 	MaxMemory int64
+	// Temporary files are for this process or the next, not brought to the disk: a failure of the system may leave them broken.
+	// That is most of the time in which a large model is written.
+	Temporary bool
 }
 
 // DataFiles lists the files beside the model file at path in which it keeps weights; none if path is no model file.
@@ -416,7 +419,7 @@ func (m *Model) Save(path string, o SaveOptions) error {
 		case o.MaxMemory > 0:
 			ctx = ndarray.Budget(o.MaxMemory).In(ctx)
 		}
-		return struct{}{}, onnxexport.Save(m.module, path, onnxexport.Options{Context: ctx, External: o.External, Metadata: o.Metadata, Check: m.life.share.files.check})
+		return struct{}{}, onnxexport.Save(m.module, path, onnxexport.Options{Context: ctx, External: o.External, Metadata: o.Metadata, Temporary: o.Temporary, Check: m.life.share.files.check})
 	})
 	return rescue.WithCause(o.Context, err)
 }

@@ -260,7 +260,7 @@ func (a *app) openRival(ctx context.Context, r *rival, x subject) (o onnxruntime
 	model := x.model
 	if strings.HasPrefix(model, "builtin:") {
 		model = filepath.Join(r.dir, "model.onnx")
-		err = x.m.Save(model, berth.SaveOptions{Context: ctx, MaxMemory: int64(a.memory)})
+		err = x.m.Save(model, berth.SaveOptions{Context: ctx, MaxMemory: int64(a.memory), Temporary: true})
 	} else {
 		model, err = filepath.Abs(model)
 	}

@@ -304,6 +304,7 @@ func (a *app) readBack(opt *berth.Model, save berth.SaveOptions, f optimizeFlags
 
 // twin writes the optimized model to a path, opens it, and checks what does not depend on inputs.
 func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f optimizeFlags) (*berth.Model, error) {
+	save.Temporary = true
 	if err := opt.Save(path, save); err != nil {
 		return nil, err
 	}
@@ -540,7 +541,7 @@ func (a *app) sizeBefore(ctx context.Context, model string, m *berth.Model) (int
 	}
 	defer remove()
 	path := filepath.Join(dir, "model.onnx")
-	if err := m.Save(path, berth.SaveOptions{Context: ctx, MaxMemory: int64(a.memory)}); err != nil {
+	if err := m.Save(path, berth.SaveOptions{Context: ctx, MaxMemory: int64(a.memory), Temporary: true}); err != nil {
 		return 0, err
 	}
 	return fileSize(path), nil

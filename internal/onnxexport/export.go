@@ -28,6 +28,8 @@ type Options struct {
 	// ValueInfo writes the inferred types of all values, not only of inputs,
 	// outputs and results of opaque nodes.
 	ValueInfo bool
+	// Temporary files need not outlive a failure of the system. Used by [Save] only.
+	Temporary bool
 	// Context ends [Save] and [Model]; nil never does.
 	Context context.Context
 }

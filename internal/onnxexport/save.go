@@ -48,6 +48,9 @@ func Save(m *ssa.Module, path string, opts Options) error {
 		fill := last.Fill
 		last.Fill = func(w io.Writer) error { return cmp.Or(fill(w), opts.Check()) }
 	}
+	for i := range files {
+		files[i].Temporary = opts.Temporary
+	}
 	read, _ := DataFiles(x.opts.Context, path) // of what is replaced, which need be no model
 	if err := x.opts.Context.Err(); err != nil {
 		return err

@@ -28,18 +28,18 @@ func TestFolderLockedByOthers(t *testing.T) {
 	assert.LessOrEqual(t, left, time.Duration(0), "a writer waits once")
 	told := true
 	obsolete := func(alone bool) []string { told = alone; return nil }
-	require.NoError(t, WriteAll(context.Background(), obsolete, File{filepath.Join(dir, "f"), text("x")}))
+	require.NoError(t, WriteAll(context.Background(), obsolete, File{Path: filepath.Join(dir, "f"), Fill: text("x")}))
 	assert.False(t, told)
 	assert.Equal(t, map[string]string{"f": "x", ".berth-1.tmp": ""}, contents(t, dir))
 	lockWait = time.Hour
 	ended, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, WriteAll(ended, obsolete, File{filepath.Join(dir, "f"), text("z")}), context.DeadlineExceeded)
+	require.ErrorIs(t, WriteAll(ended, obsolete, File{Path: filepath.Join(dir, "f"), Fill: text("z")}), context.DeadlineExceeded)
 	p := pending{target: target{path: filepath.Join(dir, "f")}}
 	require.ErrorIs(t, group{&p}.commit(ended, &lockWait, obsolete), context.DeadlineExceeded)
 	assert.Equal(t, map[string]string{"f": "x", ".berth-1.tmp": ""}, contents(t, dir))
 	unlock()
-	require.NoError(t, WriteAll(context.Background(), obsolete, File{filepath.Join(dir, "f"), text("y")}))
+	require.NoError(t, WriteAll(context.Background(), obsolete, File{Path: filepath.Join(dir, "f"), Fill: text("y")}))
 	assert.True(t, told)
 	assert.Equal(t, map[string]string{"f": "y"}, contents(t, dir))
 }

@@ -4,6 +4,8 @@
 //
 //	fill ──▶ .berth-1x2y3z.tmp ──fsync──▶ rename to the target ──fsync of the folder
 //
+// A temporary file is renamed without the disk.
+//
 // Until the rename the target is what it was, also when the process is killed or the disk is full. Who has the old file
 // open or mapped keeps it. An existing file keeps its permissions and, where the system allows it, its owner and group; a
 // new one gets 0666 without the umask, or, where it is one of several, the permissions of the last of them, which refers to it, if
@@ -34,10 +36,11 @@ import (
 	"time"
 )
 
-// File is a file to write: Fill writes its content.
+// File is a file to write: Fill writes its content. A temporary one is not brought to the disk: it need not outlive the system.
 type File struct {
-	Path string
-	Fill func(io.Writer) error
+	Path      string
+	Fill      func(io.Writer) error
+	Temporary bool
 }
 
 // step is called before each change of the file system with its name and path. Tests let it fail or end the process.
@@ -59,7 +62,7 @@ func Check(path string) error {
 
 // Write replaces or creates one file. Errors are [*TargetError], those of fill, and those of the file system, which name path.
 func Write(path string, fill func(io.Writer) error) error {
-	return WriteAll(context.Background(), nil, File{path, fill})
+	return WriteAll(context.Background(), nil, File{Path: path, Fill: fill})
 }
 
 // WriteAll replaces or creates files, all or none; see the package documentation for what a crash can leave. When all have
@@ -74,7 +77,7 @@ func WriteAll(ctx context.Context, obsolete func(alone bool) []string, files ...
 		if err != nil {
 			return err
 		}
-		all[i] = &pending{target: t}
+		all[i] = &pending{target: t, brief: f.Temporary}
 	}
 	for _, p := range all {
 		p.like = all[len(all)-1].old
@@ -97,6 +100,7 @@ type pending struct {
 	target
 	file    *os.File // the temporary file, locked while it is open; nil before there is one
 	renamed bool
+	brief   bool // not brought to the disk
 }
 
 // named makes an error of the file system name the target.
@@ -115,11 +119,15 @@ func (p *pending) write(ctx context.Context, left *time.Duration, fill func(io.W
 	if err := step("write", p.path); err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(p.file, bufferSize)
+	var out io.Writer = p.file
+	if !p.brief {
+		out = &pacedWriter{file: p.file}
+	}
+	w := bufio.NewWriterSize(out, bufferSize)
 	if err := fill(&endedWriter{ctx, w}); err != nil {
 		return err
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.Flush(); err != nil || p.brief {
 		return err
 	}
 	if err := step("sync", p.path); err != nil {
@@ -167,6 +175,31 @@ func (w *endedWriter) Write(b []byte) (n int, err error) {
 	}
 }
 
+// pacedWriter has the system bring what is written to the disk piece by piece, while the next one is made: at the end little is
+// left for fsync, which nothing ends, and which is waited for also when the process ends.
+//
+//	made      ███████████████▒▒▒
+//	on disk   ██████▒▒▒▒▒▒▒▒▒     ▒ under way: the last two pieces
+type pacedWriter struct {
+	file    *os.File
+	written int64 // bytes
+	started int64 // of them, those that were given to the disk
+}
+
+// syncPiece is how many bytes are given to the disk at once.
+const syncPiece = 8 << 20
+
+func (w *pacedWriter) Write(b []byte) (int, error) {
+	n, err := w.file.Write(b)
+	w.written += int64(n)
+	if w.written-w.started >= syncPiece {
+		startWriting(w.file, w.started, w.written-w.started)
+		awaitWriting(w.file, max(0, w.started-syncPiece), min(w.started, syncPiece))
+		w.started = w.written
+	}
+	return n, err
+}
+
 // rename gives the temporary file its name, and brings the name to the disk.
 func (p *pending) rename() error {
 	if err := step("rename", p.path); err != nil {
@@ -181,6 +214,9 @@ func (p *pending) rename() error {
 		return err
 	}
 	p.renamed = true
+	if p.brief {
+		return nil
+	}
 	return syncFolder(p.folder())
 }
 

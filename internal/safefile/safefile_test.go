@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,32 @@ func TestWriteLarge(t *testing.T) {
 	assert.Equal(t, map[string]string{"f": long}, contents(t, dir))
 }
 
+// TestPaced: a file of several pieces is given to the disk while it is written, piece by piece and each once, and a temporary one never.
+func TestPaced(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", (3*syncPiece+pieceSize)/16)
+	for _, temporary := range []bool{false, true} {
+		dir, steps := t.TempDir(), failAt(t, 1000, nil)
+		require.NoError(t, WriteAll(t.Context(), nil, File{Path: filepath.Join(dir, "f"), Fill: text(long), Temporary: temporary}))
+		assert.Equal(t, !temporary, slices.Contains(*steps, "sync f"))
+		assert.Equal(t, !temporary, slices.Contains(*steps, "sync folder "+filepath.Base(dir)))
+		assert.True(t, contents(t, dir)["f"] == long)
+	}
+	w := &pacedWriter{}
+	var err error
+	w.file, err = os.Create(filepath.Join(t.TempDir(), "f"))
+	require.NoError(t, err)
+	defer w.file.Close()
+	var starts []int64
+	for piece := []byte(long[:3<<20]); w.written < 30<<20; {
+		_, err := w.Write(piece)
+		require.NoError(t, err)
+		if len(starts) == 0 || w.started != starts[len(starts)-1] {
+			starts = append(starts, w.started)
+		}
+	}
+	assert.Equal(t, []int64{0, 9 << 20, 18 << 20, 27 << 20}, starts)
+}
+
 // TestWriteFails: an error of the content leaves everything as it was.
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()
@@ -81,7 +108,7 @@ func TestWriteFails(t *testing.T) {
 		return cause
 	}), cause)
 	assert.PanicsWithValue(t, "at the disco", func() { _ = Write(path, func(io.Writer) error { panic("at the disco") }) })
-	require.ErrorIs(t, WriteAll(context.Background(), nil, File{filepath.Join(dir, "data"), text("weights")}, File{path, func(io.Writer) error { return cause }}), cause)
+	require.ErrorIs(t, WriteAll(context.Background(), nil, File{Path: filepath.Join(dir, "data"), Fill: text("weights")}, File{Path: path, Fill: func(io.Writer) error { return cause }}), cause)
 	assert.Equal(t, map[string]string{"f": "old"}, contents(t, dir))
 }
 
@@ -102,8 +129,8 @@ func failAt(t *testing.T, n int, cause error) *[]string {
 
 // pair is a model file that says which data file it refers to, and that data file.
 func pair(dir, version string) (obsolete func(bool) []string, data, model File) {
-	data = File{filepath.Join(dir, "data."+version), text("weights of " + version)}
-	model = File{filepath.Join(dir, "model"), text(version)}
+	data = File{Path: filepath.Join(dir, "data."+version), Fill: text("weights of " + version)}
+	model = File{Path: filepath.Join(dir, "model"), Fill: text(version)}
 	return func(bool) []string {
 		var out []string
 		all, _ := filepath.Glob(filepath.Join(dir, "data.*"))
@@ -178,7 +205,7 @@ func TestReplacedFileMayReferToTheFirst(t *testing.T) {
 		return nil
 	}
 	defer func() { step = func(string, string) error { return nil } }()
-	err := WriteAll(context.Background(), nil, File{path("data"), text("weights")}, File{path("replaced"), text("x")}, File{path("model"), text("new")})
+	err := WriteAll(context.Background(), nil, File{Path: path("data"), Fill: text("weights")}, File{Path: path("replaced"), Fill: text("x")}, File{Path: path("model"), Fill: text("new")})
 	assert.EqualError(t, err, "rename "+path("model")+": no")
 	assert.Equal(t, map[string]string{"model": "old", "replaced": "x", "data": "weights"}, contents(t, dir))
 }

@@ -68,7 +68,7 @@ func TestModeOfSeveral(t *testing.T) {
 				require.NoError(t, os.Chmod(path, mode))
 			}
 		}
-		require.NoError(t, WriteAll(t.Context(), nil, File{data, text("x")}, File{model, text("y")}))
+		require.NoError(t, WriteAll(t.Context(), nil, File{Path: data, Fill: text("x")}, File{Path: model, Fill: text("y")}))
 		assert.Equal(t, c.want, modeOf(t, data), "%+v", c)
 	}
 }
@@ -159,7 +159,7 @@ func TestKinds(t *testing.T) {
 		require.ErrorAs(t, Check(path), &refused, path)
 		assert.Contains(t, refused.Error(), " is "+kind+" ")
 		filled := func(io.Writer) error { t.Error("was filled"); return nil }
-		require.ErrorAs(t, WriteAll(context.Background(), nil, File{at("data"), filled}, File{path, filled}), &refused, path)
+		require.ErrorAs(t, WriteAll(context.Background(), nil, File{Path: at("data"), Fill: filled}, File{Path: path, Fill: filled}), &refused, path)
 	}
 	assert.Equal(t, before, contents(t, dir))
 }
@@ -193,14 +193,14 @@ func TestDiskFull(t *testing.T) {
 	for _, err := range []error{
 		Write(model, text(half+half)),
 		Write(data, text(half+half)),
-		WriteAll(context.Background(), nil, File{data, text(half)}, File{model, text(half)}),
-		WriteAll(context.Background(), nil, File{data, text("small")}, File{model, text(half + half)}),
+		WriteAll(context.Background(), nil, File{Path: data, Fill: text(half)}, File{Path: model, Fill: text(half)}),
+		WriteAll(context.Background(), nil, File{Path: data, Fill: text("small")}, File{Path: model, Fill: text(half + half)}),
 	} {
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		assert.NotContains(t, err.Error(), ".berth-")
 		assert.Equal(t, map[string]string{"model": "old"}, contents(t, dir))
 	}
-	require.NoError(t, WriteAll(context.Background(), nil, File{data, text(half)}, File{model, text("new")}))
+	require.NoError(t, WriteAll(context.Background(), nil, File{Path: data, Fill: text(half)}, File{Path: model, Fill: text("new")}))
 	assert.Equal(t, map[string]string{"model": "new", "data": half}, contents(t, dir))
 }
 
