@@ -275,8 +275,8 @@ func typeOfMember(t *onnxwire.Type) string {
 		return around("seq", typeOfMember(t.Sequence.ElemType))
 	case t.Optional != nil:
 		return around("optional", typeOfMember(t.Optional.ElemType))
-	case t.Map != nil && typeOfMember(t.Map.ValueType) != "":
-		return around("map", elementText(t.Map.KeyType)+","+typeOfMember(t.Map.ValueType))
+	case t.Map != nil && typeText(t.Map.ValueType) != "":
+		return around("map", elementText(t.Map.KeyType)+","+typeText(t.Map.ValueType)) // map(int64,float): a value that is a tensor goes by its element type
 	}
 	return ""
 }

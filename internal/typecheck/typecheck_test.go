@@ -21,12 +21,24 @@ func node(op, in, out string, attrs ...*onnxwire.Attribute) *onnxwire.Node {
 	return &onnxwire.Node{OpType: op, Inputs: strings.Split(in, " "), Outputs: strings.Split(out, " "), Attributes: attrs}
 }
 
-// TestCheck: f is float32, h bfloat16, i int32, l int64, b bool, s a sequence of int32 in each graph.
 // branch is a body whose result is a value around it.
 func branch(name, result string) *onnxwire.Attribute {
 	return &onnxwire.Attribute{Name: name, G: &onnxwire.Graph{Outputs: []*onnxwire.ValueInfo{{Name: result}}}}
 }
 
+// ml makes a node one of ai.onnx.ml.
+func ml(n *onnxwire.Node) *onnxwire.Node {
+	n.Domain = "ai.onnx.ml"
+	return n
+}
+
+// mapTo is the type of maps from integers to tensors of an element type.
+func mapTo(t onnxwire.DataType) *onnxwire.Type {
+	return &onnxwire.Type{Map: &onnxwire.MapType{KeyType: onnxwire.TypeInt64, ValueType: tensor("", t).Type}}
+}
+
+// TestCheck: f is float32, h bfloat16, i int32, l int64, b bool, s a sequence of int32, m a map from int64 to float32, p and q sequences of maps
+// to float32 and float64 in each graph.
 func TestCheck(t *testing.T) {
 	body := &onnxwire.Attribute{Name: "then_branch", G: &onnxwire.Graph{Nodes: []*onnxwire.Node{node("ScatterND", "f i f", "y")}}}
 	shadowing := &onnxwire.Attribute{Name: "then_branch", G: &onnxwire.Graph{
@@ -55,6 +67,8 @@ func TestCheck(t *testing.T) {
 		{"sequences", 11, []*onnxwire.Node{node("SequenceAt", "s b", "y"), node("SequenceLength", "s", "l"), node("Abs", "s", "z")}, []string{
 			`node SequenceAt "-> y": operand "position" is bool, version 11 of the operator set allows int32, int64`,
 			`node Abs "-> z": operand "X" is seq(tensor(int32)), version 11 of the operator set allows double, float, float16, int16, int32, int64, int8, uint16, uint32, uint64, uint8`}},
+		{"maps", 13, []*onnxwire.Node{ml(node("ZipMap", "f", "p")), ml(node("CastMap", "m", "f")), ml(node("ZipMap", "f", "q"))}, []string{
+			`node ai.onnx.ml.ZipMap "-> q": result "Z" is seq(map(int64,double)), version 1 of the operator set allows seq(map(int64,float)), seq(map(string,float))`}},
 		{"a body sees values around it", 13, []*onnxwire.Node{node("If", "b", "o", body)},
 			[]string{`node ScatterND "-> y": operand "indices" is int32, version 13 of the operator set allows int64`}},
 		{"branches of one type", 13, []*onnxwire.Node{node("If", "b", "f", branch("then_branch", "f"), branch("else_branch", "f"))}, nil},
@@ -70,10 +84,13 @@ func TestCheck(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := &onnxwire.Graph{Nodes: c.nodes, Outputs: []*onnxwire.ValueInfo{tensor("f", onnxwire.TypeFloat)},
 				Inputs: []*onnxwire.ValueInfo{tensor("h", onnxwire.TypeBFloat16), tensor("i", onnxwire.TypeInt32), tensor("b", onnxwire.TypeBool),
-					{Name: "s", Type: &onnxwire.Type{Sequence: &onnxwire.SequenceType{ElemType: tensor("", onnxwire.TypeInt32).Type}}}},
+					{Name: "s", Type: &onnxwire.Type{Sequence: &onnxwire.SequenceType{ElemType: tensor("", onnxwire.TypeInt32).Type}}},
+					{Name: "p", Type: &onnxwire.Type{Sequence: &onnxwire.SequenceType{ElemType: mapTo(onnxwire.TypeFloat)}}},
+					{Name: "q", Type: &onnxwire.Type{Sequence: &onnxwire.SequenceType{ElemType: mapTo(onnxwire.TypeDouble)}}},
+					{Name: "m", Type: mapTo(onnxwire.TypeFloat)}},
 				Initializers: []*onnxwire.Tensor{{Name: "l", DataType: onnxwire.TypeInt64}}}
 			var got []string
-			found, err := Check(t.Context(), &onnxwire.Model{Graph: g, OpsetImports: []*onnxwire.OperatorSetID{{Domain: "ai.onnx", Version: c.version}}})
+			found, err := Check(t.Context(), &onnxwire.Model{Graph: g, OpsetImports: []*onnxwire.OperatorSetID{{Domain: "ai.onnx", Version: c.version}, {Domain: "ai.onnx.ml", Version: 1}}})
 			require.NoError(t, err)
 			for _, v := range found {
 				got = append(got, v.String())

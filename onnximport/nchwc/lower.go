@@ -170,7 +170,7 @@ func activate(g *ssa.Graph, n *ssa.Node, y *ssa.Value, act string, params []floa
 	param := func(i int) ssa.Attr {
 		return ssa.FloatAttr([]string{"alpha", "beta"}[i], params[i])
 	}
-	wants := map[string]int{"Relu": 0, "Tanh": 0, "Sigmoid": 0, "LeakyRelu": 1, "Clip": 2, "HardSigmoid": 2}
+	wants := map[string]int{"Relu": 0, "Tanh": 0, "Sigmoid": 0, "HardSwish": 0, "LeakyRelu": 1, "Clip": 2, "HardSigmoid": 2}
 	if k, known := wants[act]; !known || len(params) < k {
 		return fmt.Errorf("activation %q with %d parameters is not known", act, len(params))
 	}

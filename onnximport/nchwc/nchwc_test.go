@@ -131,8 +131,38 @@ func TestBlockedDamage(t *testing.T) {
 	}
 }
 
-func blockedModel(t *testing.T, name string) *onnxwire.Model {
-	data, err := os.ReadFile(blockedFiles + name + ".ort.onnx")
+// TestBlockedActivations: activations that convolutions end with, in place of the Relu of a file.
+func TestBlockedActivations(t *testing.T) {
+	for _, act := range []string{"Relu", "Tanh", "Sigmoid", "HardSwish"} {
+		t.Run(act, func(t *testing.T) {
+			plain, blocked := modelOf(t, "silent.onnx"), blockedModel(t, "silent")
+			replaced := 0
+			for _, n := range plain.Graph.Nodes {
+				if n.OpType == "Relu" {
+					n.OpType = act
+					replaced++
+				}
+			}
+			for _, n := range blocked.Graph.Nodes {
+				for _, a := range n.Attributes {
+					if a.Name == "activation" {
+						a.S = []byte(act)
+						replaced++
+					}
+				}
+			}
+			require.Equal(t, 2, replaced)
+			got := imported(t, blocked, onnximport.Options{ChannelBlock: 16})
+			assert.Empty(t, got.Warnings)
+			sameResults(t, imported(t, plain, onnximport.Options{}).Graph, got.Graph)
+		})
+	}
+}
+
+func blockedModel(t *testing.T, name string) *onnxwire.Model { return modelOf(t, name+".ort.onnx") }
+
+func modelOf(t *testing.T, file string) *onnxwire.Model {
+	data, err := os.ReadFile(blockedFiles + file)
 	require.NoError(t, err)
 	m, err := onnxwire.Parse(slices.Clone(data))
 	require.NoError(t, err)
