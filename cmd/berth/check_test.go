@@ -391,6 +391,23 @@ func TestNearTies(t *testing.T) {
 	}
 }
 
+// TestQuantizedTies: a value that is half way between two steps in every kernel and in float64, and not in the result, goes to the next step there; the same is refused
+// with anything else wrong.
+func TestQuantizedTies(t *testing.T) {
+	const one = `in %x: float32[4096] const %1: float32[] = 1 %a = Abs(%x) %b = Add(%a, %1) `
+	const exact, rounded = `%d = Div(%b, %b) `, `%r = Sqrt(%b) %rr = Mul(%r, %r) %d = Div(%rr, %b) `
+	const steps = `const %3: float32[] = 3 %h = Mul(%d, %3) const %s: float32[] = 2 const %z: uint8[] = 128 %q = QuantizeLinear(%h, %s, %z) %y = DequantizeLinear(%q, %s, %z) const %l: float32[] = 5 %m = Mul(%y, %l) out %m`
+	res := compared(t, one+exact+steps, one+rounded+steps)
+	assert.True(t, res.Verified, "%+v", res)
+	assert.Equal(t, []string{`QuantizeLinear "q"`}, res.Ties)
+	assert.Less(t, float64(res.MaxDiff), 1e-6)
+	for _, w := range [][2]string{{`= 5`, `= 6`}, {`= 3`, `= 2.9999`}, {`= 2`, `= 2.0001`}, {`= 128`, `= 127`}, {`(%h, %s, %z)`, `(%b, %s, %z)`}, {`%y = DequantizeLinear(%q,`, `const %t: uint8[] = 1 %qt = Add(%q, %t) %y = DequantizeLinear(%qt,`}, {`(%q, %s, %z)`, `(%q, %s)`}} {
+		other := strings.Replace(steps, w[0], w[1], 1)
+		require.NotEqual(t, steps, other)
+		assert.False(t, compared(t, one+exact+steps, one+rounded+other).Verified, "%s", other)
+	}
+}
+
 // TestNoTies: operands within the tolerance are no near tie where rounding makes less, in large models too, and elements that mask others hide nothing.
 func TestNoTies(t *testing.T) {
 	const large = `in %x: float32[1300,1300] in %w: float32[1300,1300] const %s: int64[1] = [-1] const %e: int64[1] = [-2000] const %0: int64[1] = [0] const %1: int64[1] = [1]

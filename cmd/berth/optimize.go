@@ -64,7 +64,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"tolerance that exceed 8 units (2^-24 of an output's scale) pass if the result is as near to the original in float64 as\n" +
 			"4 times the original itself, plus 8 units; that is left out, and told, above 3e9 operations.\n" +
 			"Differences beyond the default tolerance pass by the same bound, up to 5e11 operations, unless rounding makes as much as the output is large.\n" +
-			"Outputs that differ because selections (TopK, NonMaxSuppression, comparisons, Floor, …) decide near ties otherwise pass if with the original's selections\n" +
+			"Outputs that differ because selections (TopK, NonMaxSuppression, comparisons, Floor, QuantizeLinear, …) decide near ties otherwise pass if with the original's selections\n" +
 			"all outputs and all that is selected from are the same by these rules; such selections are named (near ties).",
 		Example: "  berth optimize model.onnx -o model.opt.onnx\n  berth optimize model.onnx -o fixed.onnx --shape x=1x3x224x224\n" +
 			"  berth optimize model.onnx -o model.opt.onnx --data test_data_set_0\n  berth optimize vad.onnx --input sr=16000",

@@ -30,8 +30,8 @@ import (
 //   - some selection of the result differs, as nothing else explains outputs that do
 //
 // Operands within the tolerance are no near tie yet: two scores of 1000 may be ten thousand roundings apart. So differences of more than a few roundings are always
-// compared with float64, and where that can not be (more than mostRescued operations, models that compute in float16 or quantize while they run) the result is refused,
-// unless the tolerance was given. Scales leave out elements that mask others, and what is not finite must be so in both.
+// compared with float64, and where that can not be (more than mostRescued operations, models that compute in float16 or quantize while they run otherwise than by
+// QuantizeLinear, which is a selection as others) the result is refused, unless the tolerance was given. Scales leave out elements that mask others, and what is not finite must be so in both.
 //
 // So all that is left unexplained is a choice between operands that differ as rounding makes them. A selection that rewriting has replaced has no counterpart
 // in the result; it stays as it is, and what differs behind it is refused.
@@ -178,7 +178,7 @@ func (v *verification) newTiesModels(ctx context.Context, in map[string]ndarray.
 
 // amongTies decides whether selections among near ties explain that outputs differ. Its only error is a cancellation.
 func (v *verification) amongTies(ctx context.Context, in map[string]ndarray.Value) (bool, error) {
-	if v.given || !v.f.given && (v.precision.unit > 0 || read(v.m, quantizesWhileRunning)) {
+	if v.given || !v.f.given && v.precision.unit > 0 {
 		return false, nil
 	}
 	t, runs, err := v.tiesOf(ctx, in)
@@ -186,6 +186,9 @@ func (v *verification) amongTies(ctx context.Context, in map[string]ndarray.Valu
 		return false, ctx.Err()
 	}
 	defer t.Close()
+	if !v.f.given && read(t.given, quantizesWhileRunning) {
+		return false, nil
+	}
 	flipped, same := v.flipped(t.plan, runs)
 	if !same || len(flipped) == 0 {
 		return false, nil

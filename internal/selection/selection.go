@@ -1,4 +1,4 @@
-// Package selection compares two graphs whose nodes select: operators whose results say which numbers are larger, or round them to whole ones. Where numbers are
+// Package selection compares two graphs whose nodes select: operators whose results say which numbers are larger, or round them to whole ones or steps. Where numbers are
 // almost equal, rounding decides what such a node selects, and everything behind it differs, although neither graph is wrong.
 //
 //	scores ──▶ TopK ──▶ indices ──▶ Gather ──▶ …            as it is
@@ -29,7 +29,7 @@ import (
 var selecting = map[string]int{
 	"ArgMax": 0, "ArgMin": 0, "Hardmax": 0, "MaxPool": 1, "NonMaxSuppression": 0, "NonZero": 0, "TopK": 1,
 	"Equal": 0, "Greater": 0, "GreaterOrEqual": 0, "Less": 0, "LessOrEqual": 0,
-	"Cast": 0, "Ceil": 0, "Floor": 0, "Round": 0, "Sign": 0,
+	"Cast": 0, "Ceil": 0, "Floor": 0, "QuantizeLinear": 0, "Round": 0, "Sign": 0,
 }
 
 // selected is the result of a node that may depend on which floats are larger, nil for other nodes.
@@ -275,8 +275,9 @@ func identity(g *ssa.Graph, v *ssa.Value, name string) (*ssa.Value, error) {
 	return n.Out[0], ops.Infer(n)
 }
 
-// Selects reports a node whose result depends on which of the floats that it reads are larger, or on the whole numbers next to them.
+// Selects reports a node whose result depends on which of the floats that it reads are larger, or on the whole numbers next to them. Quantization is left out:
+// nearly every value of a quantized model is quantized, and none of them says what another node selects.
 func Selects(n *ssa.Node) bool {
 	v := selected(n)
-	return v != nil && ofFloats(v)
+	return v != nil && ofFloats(v) && n.Op != "QuantizeLinear"
 }
