@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -95,7 +94,10 @@ func InferGraph(g *ssa.Graph) error { return InferGraphContext(context.Backgroun
 func InferGraphContext(ctx context.Context, g *ssa.Graph) (err error) {
 	defer rescue.Into(&err)
 	for _, n := range g.Nodes {
-		if err := cmp.Or(ctx.Err(), InferContext(ctx, n)); err != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := InferContext(ctx, n); err != nil {
 			return err
 		}
 	}

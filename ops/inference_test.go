@@ -257,3 +257,11 @@ func TestInferenceEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestInferenceAsksNoRule: a context that has ended before a node leaves its results as they are.
+func TestInferenceAsksNoRule(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float32[2] %y = Neg(%x) %z = Exp(%y) out %z }`)
+	require.NoError(t, err)
+	require.Equal(t, context.Canceled, ops.InferGraphContext(&looktest.Context{Left: 0}, g))
+	require.False(t, g.Nodes[0].Out[0].Type.IsStatic())
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/graphgen"
+	"github.com/berth-onnx/berth/internal/looktest"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -274,4 +275,12 @@ func TestInvalidGraphIsRefused(t *testing.T) {
 	_, err = Run(t.Context(), &ssa.Module{Graph: g}, Options{})
 	var ne *ops.NodeError
 	assert.ErrorAs(t, err, &ne)
+}
+
+// TestReinferEnds: a context that has ended before a node leaves its results as they are.
+func TestReinferEnds(t *testing.T) {
+	g := parseCase(t, `in %x: float32[2] %y = Neg(%x) %z = Exp(%y) out %z`)
+	g.Nodes[0].Out[0].Type = ssa.Type{}
+	require.Equal(t, context.Canceled, reinfer(&looktest.Context{Left: 0}, g))
+	require.False(t, g.Nodes[0].Out[0].Type.IsStatic())
 }

@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/berth-onnx/berth/ops"
@@ -13,7 +12,10 @@ import (
 // that depend on data), and a value never changes its meaning, so a known fact stays true.
 func reinfer(ctx context.Context, g *ssa.Graph) error {
 	for _, n := range g.Nodes {
-		if err := cmp.Or(ctx.Err(), reinferNode(ctx, n)); err != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := reinferNode(ctx, n); err != nil {
 			return err
 		}
 	}
