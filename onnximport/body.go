@@ -71,16 +71,18 @@ func (s *scope) bodies(w *onnxwire.Node, n *ssa.Node, attrs []boundAttr) (*bodyS
 			scopes = append(scopes, inner)
 		}
 	}
-	out.unify(scopes)
-	return out, nil
+	return out, out.unify(s.imp, scopes)
 }
 
 // unify gives all bodies the same list of captured parameters, in the order in
-// which the values were first met.
-func (b *bodySet) unify(scopes []*scope) {
+// which the values were first met. The error is that of the context.
+func (b *bodySet) unify(imp *importer, scopes []*scope) error {
 	met := map[*ssa.Value]bool{}
 	for _, s := range scopes {
-		for _, v := range s.captured {
+		for i, v := range s.captured {
+			if err := imp.look(i); err != nil {
+				return err
+			}
 			if !met[v] {
 				met[v] = true
 				b.captured = append(b.captured, v)
@@ -90,11 +92,15 @@ func (b *bodySet) unify(scopes []*scope) {
 	for _, s := range scopes {
 		formal := s.graph.Params[:len(s.graph.Params)-len(s.captured)]
 		params := slices.Clone(formal)
-		for _, v := range b.captured {
+		for i, v := range b.captured {
+			if err := imp.look(i); err != nil {
+				return err
+			}
 			params = append(params, s.capture(v))
 		}
 		s.graph.Params = params
 	}
+	return nil
 }
 
 // buildBody builds one body. The types of a loop's carried values are guessed
@@ -133,6 +139,9 @@ func (s *scope) tryBody(w *onnxwire.Node, b boundAttr, g *onnxwire.Graph, types 
 		inner.parent, inner.attrs, inner.inCall, inner.opsets = b.scope, b.scope.attrs, b.scope.inCall, b.scope.opsets
 	}
 	for i, in := range g.Inputs {
+		if err := s.imp.look(i); err != nil {
+			return nil, err
+		}
 		v := body.AddParam(s.prefix+in.Name, types[i])
 		v.Doc = in.DocString
 		if err := inner.define(in.Name, v); err != nil {
@@ -156,6 +165,9 @@ func (s *scope) tryBody(w *onnxwire.Node, b boundAttr, g *onnxwire.Graph, types 
 func (s *scope) paramTypes(n *ssa.Node, g *onnxwire.Graph) ([]ssa.Type, error) {
 	types := make([]ssa.Type, len(g.Inputs))
 	for i, in := range g.Inputs {
+		if err := s.imp.look(i); err != nil {
+			return nil, err
+		}
 		t, err := typeOf(in.Type, nil)
 		if err != nil {
 			return nil, err

@@ -163,6 +163,9 @@ func (s *scope) nodes(w *onnxwire.Graph) error {
 func (s *scope) results(w *onnxwire.Graph) ([]*ssa.Value, error) {
 	out := make([]*ssa.Value, len(w.Outputs))
 	for i, o := range w.Outputs {
+		if err := s.imp.look(i); err != nil {
+			return nil, err
+		}
 		v := s.lookup(o.Name)
 		if v == nil {
 			return nil, fail("", "output %q of graph %q is defined nowhere", o.Name, w.Name)

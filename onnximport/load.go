@@ -124,6 +124,17 @@ type importer struct {
 	own       bool // nobody else has the model: its nodes may go when they are built
 }
 
+// lookEvery is how many names or values a loop passes between two looks at the context.
+const lookEvery = 4096
+
+// look is the context's error, as far as it is looked at in a step of a loop.
+func (imp *importer) look(step int) error {
+	if step%lookEvery == lookEvery-1 {
+		return imp.ctx.Err()
+	}
+	return nil
+}
+
 func newImporter(m *onnxwire.Model, path string, opts Options) *importer {
 	imp := &importer{ctx: opts.context(), model: m, opts: opts, limits: opts.Limits.withDefaults(), file: path,
 		module: &ssa.Module{Path: path}, opsets: map[string]int{}}

@@ -141,7 +141,10 @@ func (imp *importer) sortAttrs(plain []ssa.Attr, attrs []boundAttr, opaque bool)
 }
 
 func (s *scope) addOutputs(n *ssa.Node, names []string) error {
-	for _, name := range names {
+	for i, name := range names {
+		if err := s.imp.look(i); err != nil {
+			return err
+		}
 		if name == "" {
 			s.graph.AddOutput(n, "")
 			continue

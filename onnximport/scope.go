@@ -92,6 +92,9 @@ func (s *scope) define(name string, v *ssa.Value) error {
 // operands appends the inputs of a node to a list; an empty name is an absent operand.
 func (s *scope) operands(names []string, out []*ssa.Value) ([]*ssa.Value, error) {
 	for i, name := range names {
+		if err := s.imp.look(i); err != nil {
+			return nil, err
+		}
 		var v *ssa.Value
 		if name != "" {
 			if v = s.lookup(name); v == nil && !s.isAbsent(name) {

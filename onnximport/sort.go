@@ -21,7 +21,7 @@ func sorted(ctx context.Context, nodes []*onnxwire.Node, defined map[string]*ssa
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		freeNames(n, func(name string) {
+		freeNames(ctx, n, func(name string) {
 			if m, ok := maker[name]; ok && m >= i {
 				legal = false
 			}
@@ -37,13 +37,16 @@ func sorted(ctx context.Context, nodes []*onnxwire.Node, defined map[string]*ssa
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		freeNames(n, func(name string) {
+		freeNames(ctx, n, func(name string) {
 			if m, ok := maker[name]; ok && last[m] != i+1 {
 				last[m] = i + 1
 				pending[i]++
 				readers[m] = append(readers[m], i)
 			}
 		})
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // what was listed of the last node may be short
 	}
 	out := make([]*onnxwire.Node, 0, len(nodes))
 	for _, i := range ssa.StableOrder(pending, func(i int, f func(int)) {
@@ -93,29 +96,35 @@ func cycleError(nodes []*onnxwire.Node, pending []int) error {
 }
 
 // freeNames calls f with every name that a node reads from around it: its inputs
-// and what its bodies do not define themselves.
-func freeNames(n *onnxwire.Node, f func(string)) {
-	for _, name := range n.Inputs {
+// and what its bodies do not define themselves; with fewer once the context has ended.
+func freeNames(ctx context.Context, n *onnxwire.Node, f func(string)) {
+	for i, name := range n.Inputs {
+		if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
+			return
+		}
 		if name != "" {
 			f(name)
 		}
 	}
 	for _, a := range n.Attributes {
 		if a.G != nil {
-			freeOfGraph(a.G, f)
+			freeOfGraph(ctx, a.G, f)
 		}
 		for _, g := range a.Graphs {
-			freeOfGraph(g, f)
+			freeOfGraph(ctx, g, f)
 		}
 	}
 }
 
-func freeOfGraph(g *onnxwire.Graph, f func(string)) {
+func freeOfGraph(ctx context.Context, g *onnxwire.Graph, f func(string)) {
 	local := g.InitializerNames()
 	for _, in := range g.Inputs {
 		local[in.Name] = true
 	}
-	for _, n := range g.Nodes {
+	for i, n := range g.Nodes {
+		if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
+			return
+		}
 		for _, o := range n.Outputs {
 			local[o] = true
 		}
@@ -125,10 +134,16 @@ func freeOfGraph(g *onnxwire.Graph, f func(string)) {
 			f(name)
 		}
 	}
-	for _, n := range g.Nodes {
-		freeNames(n, outer)
+	for i, n := range g.Nodes {
+		if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
+			return
+		}
+		freeNames(ctx, n, outer)
 	}
-	for _, o := range g.Outputs {
+	for i, o := range g.Outputs {
+		if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
+			return
+		}
 		outer(o.Name)
 	}
 }

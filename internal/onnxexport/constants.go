@@ -1,7 +1,6 @@
 package onnxexport
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -28,7 +27,10 @@ func (x *exporter) place() {
 		if x.opts.Context.Err() != nil {
 			return
 		}
-		for _, v := range constantsOf(g) {
+		for i, v := range constantsOf(x.opts.Context, g) {
+			if ended(x.opts.Context, i) {
+				return
+			}
 			switch p := x.consts[v.Const]; {
 			case p == nil && (x.asNode(v.Const) || x.literals[v.Const]):
 				x.consts[v.Const] = &placement{graph: main}
@@ -41,11 +43,20 @@ func (x *exporter) place() {
 	})
 }
 
+// lookEvery is how many nodes or values a loop passes between two looks at the context.
+const lookEvery = 1024
+
+// ended reports whether a context has ended, as far as it is looked at in a step of a loop.
+func ended(ctx context.Context, step int) bool { return step%lookEvery == lookEvery-1 && ctx.Err() != nil }
+
 // constantsOf returns the constants that a graph itself uses, in the order of
-// their ids: read by nodes (what bodies capture included) or results.
-func constantsOf(g *ssa.Graph) []*ssa.Value {
+// their ids: read by nodes (what bodies capture included) or results. They are not all once the context has ended.
+func constantsOf(ctx context.Context, g *ssa.Graph) []*ssa.Value {
 	used := make([]bool, g.NumValues())
-	for _, n := range g.Nodes {
+	for i, n := range g.Nodes {
+		if ended(ctx, i) {
+			return nil
+		}
 		for _, v := range n.In {
 			if v != nil {
 				used[v.ID] = true
@@ -56,7 +67,10 @@ func constantsOf(g *ssa.Graph) []*ssa.Value {
 		used[v.ID] = true
 	}
 	var out []*ssa.Value
-	for _, v := range g.Values() {
+	for i, v := range g.Values() {
+		if ended(ctx, i) {
+			return nil
+		}
 		if v.Const != nil && used[v.ID] {
 			out = append(out, v)
 		}
@@ -83,8 +97,11 @@ func (x *exporter) constants(g *ssa.Graph, out *onnxwire.Graph, scope *names) er
 		g.Walk(func(b *ssa.Graph) { graphs = append(graphs, b) })
 	}
 	for _, b := range graphs {
-		for _, v := range constantsOf(b) {
-			if err := cmp.Or(x.opts.Context.Err(), write(v)); err != nil {
+		for _, v := range constantsOf(x.opts.Context, b) {
+			if err := x.opts.Context.Err(); err != nil {
+				return err
+			}
+			if err := write(v); err != nil {
 				return err
 			}
 		}
@@ -124,7 +141,10 @@ func literals(ctx context.Context, g *ssa.Graph) map[*ssa.Constant]bool {
 		if ctx.Err() != nil {
 			return
 		}
-		for _, v := range constantsOf(g) {
+		for i, v := range constantsOf(ctx, g) {
+			if ended(ctx, i) {
+				return
+			}
 			if c := v.Const; c.DType().IsFloat() && len(c.Shape()) > 0 {
 				if found[c] = c.Literal(); !found[c] {
 					hasWeights = true

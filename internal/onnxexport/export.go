@@ -71,7 +71,7 @@ func prepare(m *ssa.Module, opts Options) (*exporter, error) {
 	opts.Context = cmp.Or(opts.Context, context.Background())
 	x := &exporter{mod: m, opts: opts, names: map[*ssa.Value]string{}, consts: map[*ssa.Constant]*placement{}, shapes: map[string]string{}, nodes: newNames(nil)}
 	if x.opts.Splat == 0 {
-		x.opts.Splat = defaultSplat + storedBytes(m.Graph)/1024
+		x.opts.Splat = defaultSplat + storedBytes(opts.Context, m.Graph)/1024
 	}
 	if x.carried, _ = m.Carried.(*onnxwire.Model); x.carried == nil {
 		x.carried = &onnxwire.Model{ProducerName: "berth", Graph: &onnxwire.Graph{Name: m.Graph.Name, DocString: m.Graph.Doc}}
@@ -79,11 +79,17 @@ func prepare(m *ssa.Module, opts Options) (*exporter, error) {
 	return x, x.run()
 }
 
-// storedBytes is the size of all constants, a splat being one element.
-func storedBytes(g *ssa.Graph) (sum int64) {
+// storedBytes is the size of all constants, a splat being one element, or of some once the context has ended.
+func storedBytes(ctx context.Context, g *ssa.Graph) (sum int64) {
 	seen := map[*ssa.Constant]bool{}
 	g.Walk(func(b *ssa.Graph) {
-		for _, v := range b.Values() {
+		if ctx.Err() != nil {
+			return
+		}
+		for i, v := range b.Values() {
+			if ended(ctx, i) {
+				return
+			}
 			if v != nil && v.Const != nil && !seen[v.Const] {
 				seen[v.Const] = true
 				sum += v.Const.StoredBytes()

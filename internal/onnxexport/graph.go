@@ -25,13 +25,13 @@ func (x *exporter) mainGraph() (*onnxwire.Graph, error) {
 		x.names[p] = scope.fresh(p.Name)
 	}
 	outputs := x.outputNames()
-	if err := x.opts.Context.Err(); err != nil {
-		return nil, err
-	}
 	for _, name := range outputs {
 		scope.taken[name] = true
 	}
 	x.nameResults(g, outputs)
+	if err := x.opts.Context.Err(); err != nil {
+		return nil, err
+	}
 	declared := map[string]*onnxwire.ValueInfo{}
 	for _, in := range x.carried.Graph.Inputs {
 		declared[in.Name] = in
@@ -68,20 +68,26 @@ func (x *exporter) mainGraph() (*onnxwire.Graph, error) {
 	return out, nil
 }
 
-// outputNames returns the names of the model's outputs, each once.
+// outputNames returns the names of the model's outputs, each once; fewer once the context has ended.
 func (x *exporter) outputNames() []string {
 	out := make([]string, len(x.mod.Graph.Results))
 	free := newNames(nil)
 	for i := range out {
+		if ended(x.opts.Context, i) {
+			break
+		}
 		out[i] = free.fresh(x.mod.OutputName(i))
 	}
 	return out
 }
 
 // nameResults gives the value of each output the output's name, unless it has one already or is a constant that another
-// graph or value shares.
+// graph or value shares. It names no more of them once the context has ended.
 func (x *exporter) nameResults(g *ssa.Graph, outputs []string) {
 	for i, r := range g.Results {
+		if x.opts.Context.Err() != nil {
+			return
+		}
 		if x.names[r] == "" && (r.Const == nil || x.consts[r.Const].graph == g && x.soleUse(g, r)) {
 			x.names[r] = outputs[i]
 		}
@@ -90,7 +96,7 @@ func (x *exporter) nameResults(g *ssa.Graph, outputs []string) {
 
 // soleUse reports whether no other value of the graph has the same constant.
 func (x *exporter) soleUse(g *ssa.Graph, r *ssa.Value) bool {
-	return !slices.ContainsFunc(constantsOf(g), func(v *ssa.Value) bool { return v != r && v.Const == r.Const })
+	return !slices.ContainsFunc(constantsOf(x.opts.Context, g), func(v *ssa.Value) bool { return v != r && v.Const == r.Const })
 }
 
 // checkedNodes is after how many nodes the memory that their messages take is measured.
@@ -102,7 +108,7 @@ func (x *exporter) define(g *ssa.Graph, out *onnxwire.Graph, scope *names) error
 	if err := x.constants(g, out, scope); err != nil {
 		return err
 	}
-	for _, v := range constantsOf(g) {
+	for _, v := range constantsOf(x.opts.Context, g) {
 		if err := x.opts.Context.Err(); err != nil {
 			return err
 		}
@@ -112,7 +118,10 @@ func (x *exporter) define(g *ssa.Graph, out *onnxwire.Graph, scope *names) error
 		if err := x.opts.Context.Err(); err != nil {
 			return err
 		}
-		for _, v := range n.Out {
+		for i, v := range n.Out {
+			if ended(x.opts.Context, i) {
+				return x.opts.Context.Err()
+			}
 			if v != nil && x.names[v] == "" {
 				x.names[v] = scope.fresh(v.Name)
 			}

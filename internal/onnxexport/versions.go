@@ -259,7 +259,10 @@ func (x *exporter) irVersion() int64 {
 	raise("", irOfOpset)
 	raise("ai.onnx.ml", irOfMLOpset)
 	x.mod.Graph.Walk(func(g *ssa.Graph) {
-		for _, v := range g.Values() {
+		for i, v := range g.Values() {
+			if ended(x.opts.Context, i) {
+				return
+			}
 			for t := &v.Type; t != nil; t = t.Elem {
 				ir = max(ir, irOfDType[t.DType])
 			}

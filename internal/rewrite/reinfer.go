@@ -50,7 +50,10 @@ type oldFact struct {
 // every value a node defines. Parameters of bodies are not among them: a pass may have
 // given the node another operand for them. Once the context has ended the list is of no use.
 func rememberFacts(ctx context.Context, out []oldFact, n *ssa.Node) []oldFact {
-	for _, v := range n.Out {
+	for i, v := range n.Out {
+		if i%factsPerLook == factsPerLook-1 && ctx.Err() != nil {
+			return out
+		}
 		if v != nil {
 			out = append(out, oldFact{v, v.Type, v.Content})
 		}

@@ -97,6 +97,9 @@ func inferIf(ctx context.Context, n *ssa.Node) []ops.Inferred {
 	}
 	out := make([]ops.Inferred, len(n.Out))
 	for i := range out {
+		if i%lookEvery == lookEvery-1 {
+			kit.Check(ctx.Err())
+		}
 		a, b := branch[0][i], branch[1][i]
 		switch taken := ops.ConstBool(n.In[0]); {
 		case taken == 1:

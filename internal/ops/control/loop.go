@@ -61,6 +61,9 @@ func inferLoop(ctx context.Context, n *ssa.Node) []ops.Inferred {
 	return out[:len(n.Out)]
 }
 
+// lookEvery is how many carried values or results a loop passes between two looks at the context.
+const lookEvery = 1024
+
 // InferCarried infers a loop body until the carried types are stable: params
 // start with the initial types and lose what an iteration does not keep. Types
 // only ever get wider, so this ends.
@@ -77,6 +80,9 @@ func InferCarried(ctx context.Context, n *ssa.Node, body *ssa.Graph, params, res
 		}
 		stable := true
 		for i, r := range results {
+			if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if types[i].Kind == ssa.KindTensor && r.Type.Kind == ssa.KindTensor && r.Type.DType != types[i].DType &&
 				types[i].DType != ndarray.Undefined && r.Type.DType != ndarray.Undefined {
 				return fmt.Errorf("carried value %d starts as %s and is %s after an iteration", i, types[i], r.Type)
