@@ -91,7 +91,9 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	m.release(p)
+	if err := m.release(ctx, p); err != nil {
+		return nil, err
+	}
 	out := &Program{prog: p, life: m.life, defaults: m.module.Defaults, outputs: outputs, idle: idleSessions{limits: c.idle}, counts: &counts{}, reads: sysmem.NewReading(p.Mapped())}
 	out.compile = time.Since(start)
 	m.made.add(out)
@@ -122,18 +124,25 @@ func (c *config) ready(ctx context.Context) error {
 	return err
 }
 
+// lookEvery is how many values a loop passes between two looks at the context.
+const lookEvery = 4096
+
 // release drops copies of constants that the program does not read, and the pages of files that compiling has read, but for those that
 // sessions read: what runs of the new program read comes back without its neighbours.
-func (m *Model) release(p *program.Program) {
-	read := p.Constants()
+func (m *Model) release(ctx context.Context, p *program.Program) error {
+	read := p.Constants(ctx)
 	m.module.Graph.Walk(func(g *ssa.Graph) {
-		for _, v := range g.Values() {
+		for i, v := range g.Values() {
+			if i%lookEvery == 0 && ctx.Err() != nil {
+				return
+			}
 			if v != nil && v.Const != nil && !read[v.Const] {
 				v.Const.Release()
 			}
 		}
 	})
 	m.life.share.files.discard()
+	return ctx.Err()
 }
 
 // giveBack returns the heap that compiling took to the system, where much of it is free. It is a collection, which programs

@@ -47,7 +47,9 @@ func (x *exporter) place() {
 const lookEvery = 1024
 
 // ended reports whether a context has ended, as far as it is looked at in a step of a loop.
-func ended(ctx context.Context, step int) bool { return step%lookEvery == lookEvery-1 && ctx.Err() != nil }
+func ended(ctx context.Context, step int) bool {
+	return step%lookEvery == lookEvery-1 && ctx.Err() != nil
+}
 
 // constantsOf returns the constants that a graph itself uses, in the order of
 // their ids: read by nodes (what bodies capture included) or results. They are not all once the context has ended.

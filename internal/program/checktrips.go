@@ -39,12 +39,12 @@ func Check(ctx context.Context, p *Program) error { return replays(ctx, p, nil) 
 // other schedules could do.
 func replays(ctx context.Context, p *Program, orders map[*Block]*order) error {
 	patterns := 1
-	p.Main.each(func(in *Instr) {
+	p.Main.each(ctx, func(in *Instr) {
 		if in.Kind == Branch {
 			patterns = 4
 		}
 	})
-	for _, t := range countsOf(p) {
+	for _, t := range countsOf(ctx, p) {
 		for pattern := range patterns {
 			r := newReplay(ctx, p, t, pattern)
 			if orders != nil {
@@ -58,11 +58,11 @@ func replays(ctx context.Context, p *Program, orders map[*Block]*order) error {
 	return nil
 }
 
-// countsOf lists the trip counts of all replays.
-func countsOf(p *Program) []tripCounts {
+// countsOf lists the trip counts of all replays, or some of them once the context has ended.
+func countsOf(ctx context.Context, p *Program) []tripCounts {
 	var loops []*Loop
 	rings, work := 0, 0
-	p.Main.each(func(in *Instr) {
+	p.Main.each(ctx, func(in *Instr) {
 		work++
 		if in.Loop != nil {
 			loops = append(loops, in.Loop)
@@ -80,6 +80,9 @@ func countsOf(p *Program) []tripCounts {
 			continue
 		}
 		for _, l := range loops {
+			if ctx.Err() != nil {
+				return out
+			}
 			if t <= 2*l.Ring+1 {
 				out = append(out, focused(p, l, t, limit))
 			}

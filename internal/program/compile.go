@@ -145,8 +145,8 @@ func (c *compiler) instructions(ctx context.Context, g *ssa.Graph) (err error) {
 		return err
 	}
 	c.markOverwrites()
-	p.findBorrowed()
-	p.Main.each(func(in *Instr) {
+	p.findBorrowed(ctx)
+	p.Main.each(ctx, func(in *Instr) {
 		o := ops.Of(in.Node)
 		p.callsBack = p.callsBack || o != nil && (o.Foreign() || o.Domain == ops.Private && o.Name == "Call")
 	})
@@ -258,7 +258,7 @@ func (c *compiler) block(g *ssa.Graph, levels []int) (*Block, error) {
 	}
 	b.Results = c.slotsOf(g.Results, levels)
 	c.setFree(b)
-	return b, nil
+	return b, c.ctx.Err()
 }
 
 func (c *compiler) instr(in *Instr, levels []int) error {
@@ -359,15 +359,18 @@ func (c *compiler) view(in *Instr) bool {
 	return true
 }
 
-// countReport fills in the figures of the finished program.
+// countReport fills in the figures of the finished program, or some of them once the context has ended.
 func (c *compiler) countReport() {
 	for i := range c.p.Slots {
+		if i%lookEvery == lookEvery-1 && c.ctx.Err() != nil {
+			return
+		}
 		if c.p.Slots[i].Kind == SlotDynamic {
 			c.p.Report.Dynamic++
 		}
 	}
 	c.readConstants()
-	c.p.Main.each(func(in *Instr) { c.p.sharesWork = c.p.sharesWork || in.call >= 0 && in.Threads > 1 })
+	c.p.Main.each(c.ctx, func(in *Instr) { c.p.sharesWork = c.p.sharesWork || in.call >= 0 && in.Threads > 1 })
 	c.countKernels()
 	c.p.Report.CopiesPerTrip = c.p.Timeline.CopiesPerTrip()
 }
@@ -376,7 +379,10 @@ func (c *compiler) countReport() {
 func (c *compiler) readConstants() {
 	var slots []*Slot
 	var constants []*ssa.Constant
-	for i, is := range c.p.readConstants() {
+	for i, is := range c.p.readConstants(c.ctx) {
+		if i%lookEvery == lookEvery-1 && c.ctx.Err() != nil {
+			return
+		}
 		s := &c.p.Slots[i]
 		if s.Kind != SlotConst {
 			continue
@@ -428,12 +434,29 @@ func (c *compiler) countKernels() {
 	c.kernels.forget()
 }
 
-// each calls f for every instruction, bodies included.
-func (b *Block) each(f func(*Instr)) {
+// each calls f for every instruction, bodies included, until the context ends.
+func (b *Block) each(ctx context.Context, f func(*Instr)) {
+	met := 0
+	b.visit(func(in *Instr) bool {
+		if met++; met%lookEvery == 0 && ctx.Err() != nil {
+			return false
+		}
+		f(in)
+		return true
+	})
+}
+
+// visit calls f for every instruction, bodies included, until it returns false.
+func (b *Block) visit(f func(*Instr) bool) bool {
 	for i := range b.Instrs {
-		f(&b.Instrs[i])
+		if !f(&b.Instrs[i]) {
+			return false
+		}
 		for _, body := range b.Instrs[i].Bodies {
-			body.each(f)
+			if !body.visit(f) {
+				return false
+			}
 		}
 	}
+	return true
 }

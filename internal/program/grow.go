@@ -1,6 +1,7 @@
 package program
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/alias"
@@ -45,7 +46,7 @@ func (b *buffer) holds(a []byte) bool {
 
 // findGrowth marks the concatenations of a loop's body whose first operand is a
 // carried parameter and whose result is its next value.
-func findGrowth(l *Loop, carries []alias.Carry, body *Block) {
+func findGrowth(ctx context.Context, l *Loop, carries []alias.Carry, body *Block) {
 	next := map[*ssa.Node]int{}
 	for i, c := range carries {
 		r := alias.Identical(c.Result)
@@ -54,7 +55,7 @@ func findGrowth(l *Loop, carries []alias.Carry, body *Block) {
 		}
 		next[r.Def] = i
 	}
-	body.each(func(in *Instr) {
+	body.each(ctx, func(in *Instr) {
 		if i, ok := next[in.Node]; ok && in.Dynamic {
 			in.grow = &grow{state: l.state, carry: i}
 		}

@@ -17,7 +17,7 @@ func TestLastKernel(t *testing.T) {
 	g, p, s := started(t, `graph "g" { in %x: float32[N,M] in %axes: int64[1]
 		%e = Exp(%x) %r = ReduceMax(%e, %axes) [keepdims=0] %n = Neg(%r) out %n }`)
 	var all *kernels
-	p.Main.each(func(in *Instr) {
+	p.Main.each(t.Context(), func(in *Instr) {
 		if k, ok := in.Kernel.(*dynamicKernel); ok {
 			all = k.kernels
 		}

@@ -104,7 +104,7 @@ func TestCompactLoops(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 4*16*4+1, p.Report.CopiesPerTrip, "four tensors of 16 and the condition")
 	var compact []bool
-	p.Main.each(func(in *Instr) {
+	p.Main.each(t.Context(), func(in *Instr) {
 		if in.Loop != nil {
 			compact = append(compact, in.Loop.Compact)
 		}

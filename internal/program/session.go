@@ -125,7 +125,7 @@ func (p *Program) newSession(ctx context.Context, arena []byte, from *Arena) (*S
 // head makes the headers of constants that are read and of values whose shape is known.
 func (s *Session) head(ctx context.Context) error {
 	p := s.p
-	read := p.readConstants()
+	read := p.readConstants(ctx)
 	for i := range p.Slots {
 		if i%slotsPerLook == slotsPerLook-1 && ctx.Err() != nil {
 			return ctx.Err()
@@ -159,20 +159,21 @@ func (s *Session) rebase() {
 			s.heads[i].Data = s.window(sl.Offsets[0], sl.Bytes)
 		}
 	}
-	s.p.Main.each(func(in *Instr) {
+	s.p.Main.visit(func(in *Instr) bool {
 		if in.call >= 0 && in.Work > 0 {
 			s.calls[in.call].Scratch = s.window(in.Scratch, int(in.Work))
 		}
+		return true
 	})
 }
 
 // SharesWork reports whether some kernel may use more than one thread.
 func (p *Program) SharesWork() bool { return p.sharesWork }
 
-// Constants are those that runs read unpacked; kernels hold others packed.
-func (p *Program) Constants() map[*ssa.Constant]bool {
+// Constants are those that runs read unpacked, some of them once the context has ended; kernels hold others packed.
+func (p *Program) Constants(ctx context.Context) map[*ssa.Constant]bool {
 	read := map[*ssa.Constant]bool{}
-	for i, is := range p.readConstants() {
+	for i, is := range p.readConstants(ctx) {
 		if c := p.Slots[i].Const; is && c != nil {
 			read[c] = true
 		}
@@ -180,8 +181,8 @@ func (p *Program) Constants() map[*ssa.Constant]bool {
 	return read
 }
 
-// readConstants marks the constants some instruction or result reads.
-func (p *Program) readConstants() []bool {
+// readConstants marks the constants some instruction or result reads, or some of them once the context has ended.
+func (p *Program) readConstants(ctx context.Context) []bool {
 	read := make([]bool, len(p.Slots))
 	mark := func(slots []int) {
 		for _, s := range slots {
@@ -191,7 +192,7 @@ func (p *Program) readConstants() []bool {
 		}
 	}
 	mark(p.Main.Results)
-	p.Main.each(func(in *Instr) {
+	p.Main.each(ctx, func(in *Instr) {
 		mark(in.In)
 		for _, b := range in.Bodies {
 			mark(b.Results)
@@ -209,12 +210,7 @@ func (s *Session) window(off int64, n int) []byte {
 
 // wire prepares the Call of every kernel instruction and the state of every loop, until the context ends.
 func (s *Session) wire(ctx context.Context) error {
-	wired, ended := 0, false
-	s.p.Main.each(func(in *Instr) {
-		wired++
-		if ended = ended || wired%slotsPerLook == 0 && ctx.Err() != nil; ended {
-			return
-		}
+	s.p.Main.each(ctx, func(in *Instr) {
 		if in.Loop != nil {
 			s.loops[in.Loop.state] = s.p.newLoopState(in.Loop)
 		}
@@ -416,8 +412,11 @@ func (s *Session) unbind() {
 }
 
 // findBorrowed lists the slots that point to memory of callers, or may.
-func (p *Program) findBorrowed() {
+func (p *Program) findBorrowed(ctx context.Context) {
 	for i := range p.Slots {
+		if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
+			return
+		}
 		if k := p.Slots[i].Kind; k != SlotConst && k != SlotArena {
 			p.borrowed = append(p.borrowed, i)
 		}

@@ -56,6 +56,9 @@ func (c *compiler) slotOf(v *ssa.Value, levels []int) int {
 func (c *compiler) slotsOf(vs []*ssa.Value, levels []int) []int {
 	out := c.ids.Make(len(vs))
 	for i, v := range vs {
+		if i%lookEvery == lookEvery-1 && c.ctx.Err() != nil {
+			return out
+		}
 		out[i] = c.slotOf(v, levels)
 	}
 	return out

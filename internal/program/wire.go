@@ -67,7 +67,7 @@ func (c *compiler) iterate(in *Instr, levels []int) error {
 		}
 	}
 	c.wireLoop(l, rot, inner)
-	findGrowth(l, rot.Carries, b)
+	findGrowth(c.ctx, l, rot.Carries, b)
 	return nil
 }
 

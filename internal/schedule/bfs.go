@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -20,11 +21,14 @@ import (
 // hot set at each step is what liveness later finds from the order alone.
 //
 // Source: S. Zhu, N. Xu, Buffer allocation algorithm for Symbolic Compiler, 2016.
-// The order is nil if there is a cycle.
-func breadthFirst(g *ssa.Graph) []*ssa.Node {
+// The order is nil if there is a cycle, or once the context has ended.
+func breadthFirst(ctx context.Context, g *ssa.Graph) []*ssa.Node {
 	waiting := make([]int, g.NumNodeIDs()) // operands that are still unknown
 	var act []*ssa.Node
-	for _, n := range g.Nodes {
+	for i, n := range g.Nodes {
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return nil
+		}
 		for _, v := range n.In {
 			if v != nil && v.Def != nil {
 				waiting[n.ID]++
@@ -36,6 +40,9 @@ func breadthFirst(g *ssa.Graph) []*ssa.Node {
 	}
 	done := make([]*ssa.Node, 0, len(g.Nodes))
 	for len(act) > 0 {
+		if len(done)%lookEvery == 0 && ctx.Err() != nil {
+			return nil
+		}
 		n := act[0]
 		act = act[1:]
 		done = append(done, n)

@@ -42,14 +42,19 @@ type division struct {
 // before its first reader r: between, n's bytes are not taken yet; at its new
 // place it needs live + bytes(n), and r needs at least as much right after,
 // because what r may save by writing over operands is at most what r writes.
-func (m *model) postpone() {
+//
+// It postpones no more of them once the context has ended.
+func (m *model) postpone(ctx context.Context) {
 	writers := make([]int, len(m.regions))
-	for _, n := range m.nodes {
-		for _, r := range n.writes {
+	for i := range m.nodes {
+		for _, r := range m.nodes[i].writes {
 			writers[r]++
 		}
 	}
 	for i := range m.nodes {
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return
+		}
 		n := &m.nodes[i]
 		if len(n.preds) > 0 || len(n.succs) == 0 || n.extra > 0 || len(n.touches) != len(n.writes) {
 			continue
@@ -71,14 +76,14 @@ func (m *model) postpone() {
 // divide brings the nodes into their normal order (the graph's, postponed nodes
 // before their first reader) and divides it at the cuts. What it says is of no use once the context has ended.
 func (m *model) divide(ctx context.Context) *division {
-	core, normal := m.normal()
+	core, normal := m.normal(ctx)
 	cuts := m.cuts(ctx, core)
 	d := &division{m: m, cells: make([]cell, 0, len(cuts)), first: make([]int32, len(m.regions)), last: make([]int32, len(m.regions)),
 		region: make([]int32, len(m.regions)), node: make([]int32, len(m.nodes))}
 	for r := range m.regions {
 		d.first[r], d.last[r] = int32(len(normal)), -1
 	}
-	s := newSim(m)
+	s := newSim(ctx, m)
 	at := 0
 	for _, end := range cuts {
 		c := cell{from: at, live: s.live, peak: s.live}
@@ -111,8 +116,8 @@ func (d *division) note(at int, n int32) {
 	}
 }
 
-// normal lists the nodes that are not postponed, and all nodes.
-func (m *model) normal() (core, all []int32) {
+// normal lists the nodes that are not postponed, and all nodes, or those up to some once the context has ended.
+func (m *model) normal(ctx context.Context) (core, all []int32) {
 	lazy := make([]bool, len(m.nodes))
 	for i := range m.nodes {
 		for _, b := range m.nodes[i].brings {
@@ -121,6 +126,9 @@ func (m *model) normal() (core, all []int32) {
 	}
 	placed := make([]bool, len(m.nodes))
 	for i := range m.nodes {
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return core, all
+		}
 		if lazy[i] {
 			continue
 		}
@@ -179,8 +187,9 @@ func (m *model) cuts(ctx context.Context, core []int32) []int32 {
 	return out
 }
 
-// part makes the model of the nodes of a cell. Regions that they do not touch are part of its base.
-func (d *division) part(c *cell) *model {
+// part makes the model of the nodes of a cell. Regions that they do not touch are part of its base. It is of no use once the context
+// has ended.
+func (d *division) part(ctx context.Context, c *cell) *model {
 	m, end := d.m, c.from+len(c.nodes)
 	p := &model{nodes: make([]mnode, len(c.nodes)), base: c.live}
 	var numbers []int32 // in m, of the regions of p
@@ -212,6 +221,9 @@ func (d *division) part(c *cell) *model {
 		return out
 	}
 	for i, n := range c.nodes {
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			return p
+		}
 		x := &m.nodes[n]
 		y := mnode{extra: x.extra, preds: inside(x.preds), brings: inside(x.brings),
 			touches: regionsOf(x.touches), writes: regionsOf(x.writes)}

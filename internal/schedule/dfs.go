@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"context"
+
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -12,8 +14,8 @@ import (
 //
 // Results are visited in their order, operands of a node in theirs; nodes that no
 // result needs come last, in the old order.
-// The order is nil if there is a cycle.
-func depthFirst(g *ssa.Graph) []*ssa.Node {
+// The order is nil if there is a cycle, or once the context has ended.
+func depthFirst(ctx context.Context, g *ssa.Graph) []*ssa.Node {
 	const (
 		waiting = iota
 		open
@@ -41,6 +43,9 @@ func depthFirst(g *ssa.Graph) []*ssa.Node {
 		for len(stack) > 0 {
 			f := &stack[len(stack)-1]
 			if f.next == len(f.n.In) {
+				if len(out)%lookEvery == lookEvery-1 && ctx.Err() != nil {
+					return false
+				}
 				state[f.n.ID] = done
 				out = append(out, f.n)
 				stack = stack[:len(stack)-1]

@@ -38,7 +38,7 @@ func greedy(ctx context.Context, g *ssa.Graph) error {
 // greedyOrder is the greedy order of a graph whose control flow is measured. When
 // enough nodes have been tried in all, the first that can run comes next. It is nil if the context ends before.
 func greedyOrder(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner) []*ssa.Node {
-	s := newSim(newModel(ctx, g, rot, control, counting{estimate: true}))
+	s := newSim(ctx, newModel(ctx, g, rot, control, counting{estimate: true}))
 	out := make([]*ssa.Node, 0, len(g.Nodes))
 	for len(out) < len(g.Nodes) {
 		if ctx.Err() != nil {

@@ -166,7 +166,7 @@ func widest(g *ssa.Graph) (most int) {
 // tryPlain tries the orders that need no model. The bound is the largest result that
 // some node writes.
 func (l *leveler) tryPlain() error {
-	for _, nodes := range [][]*ssa.Node{l.given, depthFirst(l.g), breadthFirst(l.g)} {
+	for _, nodes := range [][]*ssa.Node{l.given, depthFirst(l.ctx, l.g), breadthFirst(l.ctx, l.g)} {
 		if err := l.try(nodes); err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (l *leveler) search(how counting, bound int64) []*ssa.Node {
 func (l *leveler) findSteps() {
 	for i := range l.leaves {
 		if x := &l.leaves[i]; x.model != nil {
-			x.steps, x.model = newSim(x.model).stepsOver(x.order, x.found), nil
+			x.steps, x.model = newSim(l.ctx, x.model).stepsOver(l.ctx, x.order, x.found), nil
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (l *leveler) ordered(order []int32) []*ssa.Node {
 // heuristics.
 func (l *leveler) tryOthers() error {
 	l.g.Nodes = l.given
-	orders := [][]*ssa.Node{greedyOrder(l.ctx, l.g, l.rot, l.control), depthFirst(l.g), breadthFirst(l.g)}
+	orders := [][]*ssa.Node{greedyOrder(l.ctx, l.g, l.rot, l.control), depthFirst(l.ctx, l.g), breadthFirst(l.ctx, l.g)}
 	if len(l.control) > 0 {
 		f := l.solve(newModel(l.ctx, l.g, l.rot, l.control, counting{estimate: true}))
 		if err := l.ctx.Err(); err != nil {

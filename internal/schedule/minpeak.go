@@ -157,7 +157,7 @@ func (s *solver) order(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph, control
 // given order first, since what they can not do without the others may use. No cell has a bound above what it needs in the given
 // order. What it finds is of no use once the context has ended.
 func (s *solver) solve(m *model) found {
-	m.postpone()
+	m.postpone(s.ctx)
 	if s.ctx.Err() != nil {
 		return found{}
 	}
@@ -181,13 +181,16 @@ func (s *solver) solve(m *model) found {
 		if s.ctx.Err() != nil {
 			return found{}
 		}
-		f := search(s.ctx, d.part(c), identity(len(c.nodes)), out.bound, min(work, s.left))
+		f := search(s.ctx, d.part(s.ctx, c), identity(len(c.nodes)), out.bound, min(work, s.left))
 		s.left = max(s.left-f.steps, 0)
 		orders[i] = f.order
 		out.peak, out.bound = max(out.peak, f.peak), max(out.bound, f.bound)
 		s.nodes += f.nodes
 	}
 	for i, c := range d.cells {
+		if i%lookEvery == 0 && s.ctx.Err() != nil {
+			return found{}
+		}
 		if orders[i] == nil {
 			out.order = append(out.order, c.nodes...)
 		}
@@ -202,7 +205,7 @@ func (s *solver) solve(m *model) found {
 func (d *division) bound(ctx context.Context, ranks []int) (most int64) {
 	for _, i := range ranks {
 		if c := &d.cells[i]; c.peak > most && ctx.Err() == nil {
-			most = max(most, d.part(c).bound(ctx))
+			most = max(most, d.part(ctx, c).bound(ctx))
 		}
 	}
 	return most

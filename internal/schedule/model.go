@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"math/bits"
 	"slices"
 )
@@ -103,7 +104,8 @@ type sim struct {
 	lazy  []bool
 }
 
-func newSim(m *model) *sim {
+// newSim simulates a model; once the context has ended it is of no use.
+func newSim(ctx context.Context, m *model) *sim {
 	words := (len(m.nodes) + 63) / 64
 	s := &sim{m: m, live: m.base, left: make([]int32, len(m.regions)), written: make([]int32, len(m.regions)),
 		missing: make([]int32, len(m.nodes)), done: make([]uint64, words), ready: make([]uint64, words), lazy: make([]bool, len(m.nodes))}
@@ -123,6 +125,9 @@ func newSim(m *model) *sim {
 		}
 	}
 	for i := range m.nodes {
+		if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
+			return s
+		}
 		for _, p := range m.nodes[i].preds {
 			if !s.lazy[p] {
 				s.missing[i]++
@@ -297,21 +302,27 @@ func (s *sim) readyNodes() (out []int32) {
 }
 
 // peakOf is the most memory that an order of all nodes needs; it leaves the
-// simulation at the end of the order.
-func (s *sim) peakOf(order []int32) int64 {
+// simulation at the end of the order, or where the context has ended.
+func (s *sim) peakOf(ctx context.Context, order []int32) int64 {
 	s.reset(nil)
 	peak := s.live
-	for _, n := range order {
+	for i, n := range order {
+		if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
+			break
+		}
 		peak = max(peak, s.need(n))
 		s.run(n)
 	}
 	return peak
 }
 
-// stepsOver lists the nodes of an order that need at least so much when they run.
-func (s *sim) stepsOver(order []int32, least int64) (out []int32) {
+// stepsOver lists the nodes of an order that need at least so much when they run, or those before the context has ended.
+func (s *sim) stepsOver(ctx context.Context, order []int32, least int64) (out []int32) {
 	s.rollback(0)
-	for _, n := range order {
+	for i, n := range order {
+		if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
+			break
+		}
 		if s.need(n) >= least {
 			out = append(out, n)
 		}

@@ -66,7 +66,7 @@ func TestModelIsABound(t *testing.T) {
 		control := controlOf(t, g)
 		for _, how := range []counting{{}, {copies: true}} {
 			m := newModel(t.Context(), g, nil, control, how)
-			counted, need := newSim(m).peakOf(identity(len(m.nodes))), folded(t, g, how)
+			counted, need := newSim(t.Context(), m).peakOf(t.Context(), identity(len(m.nodes))), folded(t, g, how)
 			require.LessOrEqual(t, counted, need, "%s, copies %v", name, how.copies)
 			if len(control) > 0 {
 				continue

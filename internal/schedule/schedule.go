@@ -59,15 +59,18 @@ func eachGraph(f func(context.Context, *ssa.Graph) error) func(context.Context, 
 	return func(ctx context.Context, g *ssa.Graph) (*Result, error) { return nil, run(ctx, g) }
 }
 
-// sorted brings a graph into an order, which is nil if there is a cycle.
-func sorted(order func(*ssa.Graph) []*ssa.Node) func(context.Context, *ssa.Graph) error {
+// sorted brings a graph into an order, which is nil if there is a cycle or the context has ended.
+func sorted(order func(context.Context, *ssa.Graph) []*ssa.Node) func(context.Context, *ssa.Graph) error {
 	return func(ctx context.Context, g *ssa.Graph) error {
-		nodes := order(g)
+		nodes := order(ctx, g)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if nodes == nil {
 			return g.Sort() // reports the cycle
 		}
 		g.Nodes = nodes
-		return ctx.Err()
+		return nil
 	}
 }
 

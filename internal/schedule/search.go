@@ -121,13 +121,13 @@ func (q *searcher) order(k int32) []int32 {
 // search looks for an order of the model with the least peak, given one that is
 // known. It need not be below floor, which is needed here or elsewhere anyway. It
 // stops when the context ends or after about so many steps; what it has then is in
-// the answer. A peak at or below floor counts as proven, with itself as bound.
+// the answer, unless the context ended while the known order of a large model was simulated. A peak at or below floor counts as proven, with itself as bound.
 func search(ctx context.Context, m *model, known []int32, floor, steps int64) found {
-	s := newSim(m)
-	out := found{order: known, peak: s.peakOf(known)}
+	s := newSim(ctx, m)
+	out := found{order: known, peak: s.peakOf(ctx, known)}
 	out.bound = floor
-	if out.peak <= out.bound {
-		out.bound = out.peak
+	if out.peak <= out.bound || ctx.Err() != nil {
+		out.bound = min(out.bound, out.peak)
 		return out
 	}
 	keep := func(order []int32, peak int64) bool {

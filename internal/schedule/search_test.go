@@ -160,7 +160,7 @@ func TestSearchFindsTheLeast(t *testing.T) {
 		m := drawModel(r, 1+r.IntN(9))
 		want := least(m)
 		given := identity(len(m.nodes))
-		first := newSim(m).peakOf(given)
+		first := newSim(t.Context(), m).peakOf(t.Context(), given)
 		require.LessOrEqual(t, m.bound(t.Context()), want, "model %d: the bound is above the best order", k)
 
 		f := search(t.Context(), m, given, m.bound(t.Context()), work)
@@ -273,12 +273,12 @@ func TestCells(t *testing.T) {
 	several := 0
 	for k := range 500 {
 		m := drawModel(r, 1+r.IntN(30))
-		m.postpone()
+		m.postpone(t.Context())
 		d, nodes := m.divide(t.Context()), 0
 		for i := range d.cells {
 			c := &d.cells[i]
-			p := d.part(c)
-			require.Equal(t, c.peak, newSim(p).peakOf(identity(len(c.nodes))), "model %d, cell %d", k, i)
+			p := d.part(t.Context(), c)
+			require.Equal(t, c.peak, newSim(t.Context(), p).peakOf(t.Context(), identity(len(c.nodes))), "model %d, cell %d", k, i)
 			require.LessOrEqual(t, p.bound(t.Context()), c.peak, "model %d, cell %d", k, i)
 			nodes += len(c.nodes)
 		}
@@ -295,8 +295,8 @@ func TestWalk(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for k := range 300 {
 		m := drawModel(r, 1+r.IntN(60))
-		m.postpone()
-		a, b := newSim(m), newSim(m)
+		m.postpone(t.Context())
+		a, b := newSim(t.Context(), m), newSim(t.Context(), m)
 		want, wantPeak := beam(t.Context(), a, 1, m.bound(t.Context()), math.MaxInt32)
 		order, peak := walk(t.Context(), b, m.bound(t.Context()), math.MaxInt32)
 		require.Equal(t, want, order, "model %d", k)
@@ -309,8 +309,8 @@ func TestRollback(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 100 {
 		m := drawModel(r, 12)
-		m.postpone()
-		s, fresh := newSim(m), newSim(m)
+		m.postpone(t.Context())
+		s, fresh := newSim(t.Context(), m), newSim(t.Context(), m)
 		for len(s.trail) < len(m.nodes) {
 			var ready []int32
 			s.eachReady(func(n int32) bool { ready = append(ready, n); return true })
