@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,16 +29,16 @@ import (
 // Program is a model compiled for one binding of its input shapes. It never
 // changes and is safe for concurrent use.
 type Program struct {
-	prog     *program.Program
-	life     *lifetime // the model's
-	defaults map[string]*ssa.Constant
-	outputs  []string // names of the results as callers know them
-	compile  time.Duration
-	idle     idleSessions
-	counts   *counts
-	compiled sync.Once // until the first session: the heap holds what compiling took
-	room     *room     // on the device; nil for a program of the host
-	reads    *sysmem.Reading
+	prog      *program.Program
+	life      *lifetime // the model's
+	defaults  map[string]*ssa.Constant
+	outputs   []string // names of the results as callers know them
+	compile   time.Duration
+	idle      idleSessions
+	counts    *counts
+	collected atomic.Bool // by the first session: the heap held what compiling took
+	room      *room       // on the device; nil for a program of the host
+	reads     *sysmem.Reading
 }
 
 // Schedules lists the execution orders.
@@ -416,13 +415,15 @@ func (p *Program) openSession(ctx context.Context) (*Session, error) {
 	if ctx == nil { // which the run tells
 		ctx = context.Background()
 	}
-	s, err := p.wrap(func() (*program.Session, error) { return p.prog.OpenSession(ctx) })
+	s, err := p.wrap(ctx, func() (*program.Session, error) { return p.prog.OpenSession(ctx) })
 	return s, rescue.WithCause(ctx, err)
 }
 
-func (p *Program) wrap(makeSession func() (*program.Session, error)) (*Session, error) {
+func (p *Program) wrap(ctx context.Context, makeSession func() (*program.Session, error)) (*Session, error) {
 	return using(p.lifetime(), func() (*Session, error) {
-		p.compiled.Do(giveBack)
+		if err := p.collect(ctx); err != nil {
+			return nil, err
+		}
 		s, err := makeSession()
 		if err != nil {
 			return nil, err
@@ -431,6 +432,16 @@ func (p *Program) wrap(makeSession func() (*program.Session, error)) (*Session, 
 		out.use = p.life.open(out, p.counts)
 		return out, nil
 	})
+}
+
+// collect begins the first session of a program with a collection, which goes on by itself when the context ends: that of a large
+// heap takes seconds.
+func (p *Program) collect(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || !p.collected.CompareAndSwap(false, true) {
+		return err
+	}
+	_, err := rescue.Until(ctx, func() (int, error) { giveBack(); return 0, nil })
+	return err
 }
 
 // made is false for a nil or zero session.
@@ -512,7 +523,7 @@ func (p *Program) openSessionIn(ctx context.Context, a *Arena) (*Session, error)
 	if a == nil {
 		return nil, &OptionError{Option: "NewSessionIn", Got: "nil", Want: "an arena, which NewArena makes"}
 	}
-	s, err := p.wrap(func() (*program.Session, error) { return p.prog.OpenSessionIn(ctx, a) })
+	s, err := p.wrap(ctx, func() (*program.Session, error) { return p.prog.OpenSessionIn(ctx, a) })
 	return s, rescue.WithCause(ctx, err)
 }
 

@@ -325,3 +325,27 @@ func TestSessionInUsedArenaEnds(t *testing.T) {
 	require.ErrorIs(t, errors.Join(refused...), context.Canceled)
 	require.ErrorIs(t, errors.Join(refused...), errPulled)
 }
+
+// TestEndedSessionsCollectNothing: the collection of the heap before a program's first session, which takes seconds of a large one,
+// is left to a session whose context has not ended.
+func TestEndedSessionsCollectNothing(t *testing.T) {
+	heap := make([]byte, 32<<20) // more than what programs leave alone
+	p, err := modelOf(t, `graph "g" { in %x: float32[4] %y = Exp(%x) out %y }`).Compile(t.Context())
+	require.NoError(t, err)
+	forced := func(ctx context.Context) (n uint32, err error) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = p.NewSessionContext(ctx)
+		runtime.ReadMemStats(&after)
+		return after.NumForcedGC - before.NumForcedGC, err
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	n, err := forced(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, n)
+	n, err = forced(t.Context())
+	require.NoError(t, err)
+	require.NotZero(t, n)
+	runtime.KeepAlive(heap)
+}
