@@ -265,3 +265,29 @@ func TestInferenceAsksNoRule(t *testing.T) {
 	require.Equal(t, context.Canceled, ops.InferGraphContext(&looktest.Context{Left: 0}, g))
 	require.False(t, g.Nodes[0].Out[0].Type.IsStatic())
 }
+
+// TestManyResultsLook: a context ends the inference of control flow among its results, too.
+func TestManyResultsLook(t *testing.T) {
+	const many = 4096
+	g, f := ssa.NewGraph("g"), ssa.StaticTensor(ndarray.Float32, 2)
+	c, trips, x := g.AddParam("c", ssa.StaticTensor(ndarray.Bool)), g.AddParam("n", ssa.StaticTensor(ndarray.Int64)), g.AddParam("x", f)
+	choose := g.NewNode("If", []*ssa.Value{c, x}, many)
+	choose.Captures = 1
+	for _, name := range []string{"then_branch", "else_branch"} {
+		b := ssa.NewGraph(name)
+		b.Results = slices.Repeat([]*ssa.Value{b.AddParam("v", f)}, many)
+		choose.AddBody(name, b)
+	}
+	loop := g.NewNode("Loop", append([]*ssa.Value{trips, c}, slices.Repeat([]*ssa.Value{x}, many)...), many)
+	b := ssa.NewGraph("body")
+	b.AddParam("i", trips.Type)
+	b.Results = append(b.Results, b.AddParam("keep", c.Type))
+	for range many {
+		b.Results = append(b.Results, b.AddParam("v", f))
+	}
+	loop.AddBody("body", b)
+	for _, n := range g.Nodes {
+		require.NoError(t, ops.InferContext(t.Context(), n), n.Op)
+		require.Equal(t, context.Canceled, ops.InferContext(&looktest.Context{}, n), n.Op)
+	}
+}

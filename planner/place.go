@@ -57,7 +57,7 @@ func (b *board) clear() {
 func (b *board) fill(limit int64, order []int, rule func(i int) int64) []int64 {
 	cut := b.strips == nil && b.rows == nil && b.m.conflicts() == nil
 	for n, i := range order {
-		if cut = cut || (n%8 == 0 && b.m.stop()); cut {
+		if cut = cut || (n%8 == 0 || len(order) > manyItems) && b.m.stop(); cut {
 			b.pile(order[n:])
 			break
 		}
@@ -71,6 +71,9 @@ func (b *board) fill(limit int64, order []int, rule func(i int) int64) []int64 {
 	}
 	return b.at
 }
+
+// manyItems is from how many on a place for one may take so long that stop is asked for each.
+const manyItems = 1 << 12
 
 // pile lays items end to end above everything placed.
 func (b *board) pile(items []int) {

@@ -41,3 +41,16 @@ func TestValidateEnds(t *testing.T) {
 	s.Offsets[count/2] = 0
 	assert.Error(t, planner.ValidateContext(t.Context(), p, s))
 }
+
+// TestPlacingLooks: planners look at their context for each of many items, since a place for one among all the others may take long.
+func TestPlacingLooks(t *testing.T) {
+	const count = 5_000
+	p := &planner.Problem{}
+	for i := range count {
+		p.Buffers = append(p.Buffers, planner.Buffer{Size: 64, Lo: i, Hi: i + 1})
+	}
+	ctx := &lookedOften{Context: t.Context()}
+	_, err := planner.GreedySize{}.Plan(ctx, p)
+	require.NoError(t, err)
+	assert.Greater(t, ctx.looks, count)
+}

@@ -344,7 +344,10 @@ func (c *Context) live(g *ssa.Graph, of operators) iter.Seq[*ssa.Node] {
 	}
 	return func(yield func(*ssa.Node) bool) {
 		defer func() { c.listed = nodes[:0] }()
-		for _, n := range nodes {
+		for i, n := range nodes {
+			if i%lookEvery == lookEvery-1 && c.ctx.Err() != nil {
+				return // and so does whoever visits the nodes
+			}
 			if c.dead[n] || !c.current.every && !c.usable(l, n) {
 				continue
 			}

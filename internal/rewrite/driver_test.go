@@ -284,3 +284,24 @@ func TestReinferEnds(t *testing.T) {
 	require.Equal(t, context.Canceled, reinfer(&looktest.Context{Left: 0}, g))
 	require.False(t, g.Nodes[0].Out[0].Type.IsStatic())
 }
+
+// TestUnusableNodesLook: passes look at their context among nodes that they leave alone because nothing reads them.
+func TestUnusableNodesLook(t *testing.T) {
+	g := parseCase(t, `in %x: float32[2] %y = Neg(%x) out %y`)
+	for range 2 * lookEvery {
+		g.NewNode("Neg", g.Params, 1)
+	}
+	ctx := &looktest.Context{Context: t.Context(), Left: 1 << 30}
+	c := newContext(ctx, &ssa.Module{Graph: g}, Options{})
+	c.graph, c.current = g, &Pass{}
+	for n := range c.live(g, func(*ops.Op) bool { return true }) {
+		require.Same(t, g.Nodes[0], n)
+	}
+	require.Equal(t, 2, 1<<30-ctx.Left)
+}
+
+// TestFactsOfManyResultsLook: what is remembered of a node with many results is not remembered to the end once the context has ended.
+func TestFactsOfManyResultsLook(t *testing.T) {
+	n := ssa.NewGraph("g").NewNode("Split", nil, 2*factsPerLook)
+	require.Len(t, rememberFacts(&looktest.Context{}, nil, n), factsPerLook-1)
+}
