@@ -298,7 +298,10 @@ func sharedRoots(ctx context.Context, t *liveness.Layout, st *liveness.Step, pai
 	var set map[ops.Pair]bool
 	if len(pairs) > manyPairs {
 		set = make(map[ops.Pair]bool, len(pairs))
-		for _, p := range pairs {
+		for i, p := range pairs {
+			if i%1024 == 1023 && ctx.Err() != nil {
+				return nil
+			}
 			set[p] = true
 		}
 	}

@@ -1,10 +1,15 @@
 package inplace
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/looktest"
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // TestPairIndex: a pair that comes again is found where it is in the list, also where those of several results alternate.
@@ -26,4 +31,12 @@ func TestPairIndex(t *testing.T) {
 			list = append(list, o)
 		}
 	}
+}
+
+// TestManyPairsLook: the context is looked at while the pairs of one node are entered in a set.
+func TestManyPairsLook(t *testing.T) {
+	ctx := &looktest.Context{}
+	sharedRoots(ctx, &liveness.Layout{}, &liveness.Step{}, make([]ops.Pair, 4096))
+	require.Equal(t, context.Canceled, ctx.Err())
+	require.Equal(t, -2, ctx.Left, "ended at the first look")
 }

@@ -397,6 +397,9 @@ func (c *Context) rulesFor(o *ops.Op) []rule {
 // visit tries the rules of the pass on a node, as long as it lives.
 func (c *Context) visit(n *ssa.Node) {
 	for _, r := range c.rulesFor(ops.Of(n)) {
+		if c.ctx.Err() != nil {
+			return // a rule may look at thousands of operands
+		}
 		name := nameOf(n)
 		if r.apply(c, n) {
 			c.record(n.Op, name, r.what)

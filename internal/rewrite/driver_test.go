@@ -305,3 +305,14 @@ func TestFactsOfManyResultsLook(t *testing.T) {
 	n := ssa.NewGraph("g").NewNode("Split", nil, 2*factsPerLook)
 	require.Len(t, rememberFacts(&looktest.Context{}, nil, n), factsPerLook-1)
 }
+
+// TestRulesLook: once the context has ended no further rule sees a node.
+func TestRulesLook(t *testing.T) {
+	g := parseCase(t, `in %x: float32[2] %y = Neg(%x) out %y`)
+	seen := 0
+	count := rule{apply: func(*Context, *ssa.Node) bool { seen++; return false }}
+	c := newContext(&looktest.Context{Context: t.Context(), Left: 2}, &ssa.Module{Graph: g}, Options{})
+	c.rules[ops.Of(g.Nodes[0])] = []rule{count, count, count, count}
+	c.visit(g.Nodes[0])
+	require.Equal(t, 2, seen)
+}

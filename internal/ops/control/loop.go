@@ -42,6 +42,9 @@ func inferLoop(ctx context.Context, n *ssa.Node) []ops.Inferred {
 	trips := s.Trips(n)
 	var out []ops.Inferred
 	for i := range s.Carried {
+		if i%lookEvery == lookEvery-1 {
+			kit.Check(ctx.Err())
+		}
 		before, after := ops.InType(n, 2+i), s.Body.Results[1+i].Type
 		t := kit.UnionType(before, after)
 		if k, ok := trips.Const(); ok && k == 0 {
