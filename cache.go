@@ -74,7 +74,7 @@ func (p *Program) checkCaches(inputs map[string]ndarray.Value) error {
 // next run begins anew. The errors are [ErrSessionInUse] and [ErrClosed].
 func (s *Session) Reset() error { return s.alone(func() error { return s.s.Reset() }) }
 
-// Cache returns a copy of what the session keeps for an input.
+// Cache returns a copy of what the session keeps for an input. A state that a failed run has partly overwritten is a [TornError].
 func (s *Session) Cache(input string) (a *ndarray.Array, err error) {
 	if !s.made() {
 		return nil, errUnmade

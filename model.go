@@ -147,7 +147,7 @@ func (m *Model) Warnings() []string { return slices.Clone(m.source().Warnings) }
 
 // Close ends the use of the model, of its programs and of their sessions: what begins
 // later fails with [ErrClosed]. It does not wait. Operations in progress, runs among them,
-// complete normally; the last one releases the memory of the model's files. Models made by
+// complete normally, but for a [Model.RunValues] that still compiles, whose run begins later; the last one releases the memory of the model's files. Models made by
 // [Model.Optimize] share the files and are closed separately, in any order. Results
 // stay valid. Closing twice does nothing.
 func (m *Model) Close() error {

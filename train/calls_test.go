@@ -164,3 +164,35 @@ func TestNewEnds(t *testing.T) {
 		assert.ErrorIs(t, err, cause, c.name)
 	}
 }
+
+// TestTornWeights: a step that fails among the changes of weights leaves nothing that can be read as weights, until the trainer is restored.
+func TestTornWeights(t *testing.T) {
+	nodes, last := 0, 0
+	hook := &berth.Hook{Before: func(context.Context, berth.Event) {
+		if nodes++; nodes == last {
+			panic("the caller's own")
+		}
+	}}
+	tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError, Compile: []berth.Option{berth.WithHook(hook)}})
+	require.NoError(t, err)
+	x, want := waves(1, 5, 4, 3), waves(0.5, 6, 4, 2)
+	saved, err := tr.Checkpoint()
+	require.NoError(t, err)
+	_, err = tr.Step(t.Context(), x, want)
+	require.NoError(t, err)
+	nodes, last = 0, nodes
+	_, err = tr.Step(t.Context(), x, want)
+	require.ErrorContains(t, err, "the caller's own")
+	for name, call := range map[string]func() error{
+		"Step":       func() error { _, err := tr.Step(t.Context(), x, want); return err },
+		"Checkpoint": func() error { _, err := tr.Checkpoint(); return err },
+		"Model":      func() error { _, err := tr.Model(); return err },
+		"Weight":     func() error { _, err := tr.Weight("w1"); return err },
+	} {
+		var torn *berth.TornError
+		assert.ErrorAs(t, call(), &torn, name)
+	}
+	require.NoError(t, tr.Restore(saved))
+	_, err = tr.Step(t.Context(), x, want)
+	require.NoError(t, err)
+}

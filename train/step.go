@@ -16,7 +16,8 @@ import (
 
 // Step computes the loss of inputs, in the order of [Trainer.Inputs], with the weights that it finds, and changes the
 // weights where they lie. It allocates nothing. Labels of classes that are none are a [*LabelError], before anything changes. A step whose context ends before the first weight changes leaves all as they were;
-// from then on it goes on to its end. Should it fail there, further steps are refused with a [berth.TornError] until [Trainer.Restore].
+// from then on it goes on to its end. Should it fail there, further steps, and reading the weights, are refused with a [berth.TornError]
+// until [Trainer.Restore].
 func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float64, err error) {
 	defer rescue.Into(&err)
 	if err := t.enter(); err != nil {

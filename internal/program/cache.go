@@ -156,9 +156,12 @@ func (s *Session) Reset() error {
 func (s *Session) CacheRows(i int) int { return s.kept[i].rows }
 
 // CacheCopy returns what cache i holds, as fresh memory; numbers beyond the caches are those
-// of states.
+// of states, of which a torn one is a [TornError].
 func (s *Session) CacheCopy(i int) (*ndarray.Array, error) {
 	if k := i - len(s.kept); k >= 0 {
+		if s.states[k].torn {
+			return nil, s.tornError(k)
+		}
 		a := &ndarray.Array{DType: s.p.recurrent[k].dtype, Shape: s.p.recurrent[k].shape, Data: s.stateOf(k)}
 		return s.clone(a)
 	}

@@ -23,7 +23,7 @@ import (
 // The price is that a run can not be taken back once it has begun to overwrite: from then on it ignores its context, and an error
 // leaves the states torn, which later runs refuse until they are set again.
 
-// TornError is the error of runs whose session holds a state that a failed run has partly overwritten.
+// TornError is the error of runs whose session holds a state that a failed run has partly overwritten, and of reading that.
 type TornError struct{ State string }
 
 // Error names the state.
@@ -212,10 +212,15 @@ func (s *Session) tear() {
 func (s *Session) checkTorn() error {
 	for i := range s.states {
 		if s.states[i].torn {
-			return &TornError{s.p.Slots[s.p.Main.Params[s.p.recurrent[i].Param]].Value.Name}
+			return s.tornError(i)
 		}
 	}
 	return nil
+}
+
+// tornError is the error of state i, which is torn.
+func (s *Session) tornError(i int) error {
+	return &TornError{s.p.Slots[s.p.Main.Params[s.p.recurrent[i].Param]].Value.Name}
 }
 
 // overwrittenAt gives overwritten states and their next values bytes behind the arena, where the verifier follows them.

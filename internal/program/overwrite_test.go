@@ -180,6 +180,8 @@ func TestTorn(t *testing.T) {
 	_, err = s.Run(t.Context(), []ndarray.Value{x, ints(1, 1), ints(1, 1), nil})
 	require.ErrorAs(t, err, &torn)
 	assert.Equal(t, "w", torn.State)
+	_, err = s.CacheCopy(0)
+	require.ErrorAs(t, err, &torn, "what is partly new is no state to go on from")
 	require.NoError(t, s.SetCache(0, ndarray.Of([]float32{5, 5}, 2)))
 	_, err = s.Run(t.Context(), []ndarray.Value{x, ints(1, 1), ints(1, 1), nil})
 	require.NoError(t, err)

@@ -226,8 +226,9 @@ func (s *Session) setState(i int, a *ndarray.Array) error {
 	if err := CheckInput(context.Background(), v.Name, v.Type, a); err != nil {
 		return err
 	}
-	s.states[i].torn = false
-	return s.copyBytes(s.stateOf(i), a.Data)
+	err := s.copyBytes(s.stateOf(i), a.Data)
+	s.states[i].torn = err != nil
+	return err
 }
 
 // bindStates gives the inputs that are left out what the session keeps, and results the
