@@ -242,7 +242,7 @@ func (b *builder) rotate(rot *loops.Rotation, bf *frame, first int) {
 	}
 	c, depth := b.any, len(b.levels)
 	for _, x := range rot.Carries {
-		for _, v := range b.out.rootsOf(bf.ref(x.Result)) {
+		for _, v := range b.out.rootsOf(b.ctx, bf.ref(x.Result)) {
 			if v < first {
 				continue
 			}

@@ -115,7 +115,10 @@ func (t *Layout) findRoots(ctx context.Context) error {
 			own[v] = v
 			t.roots[v] = own[v : v+1 : v+1]
 		default:
-			t.roots[v] = t.rootsOf(v)
+			t.roots[v] = t.rootsOf(ctx, v)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -132,8 +135,9 @@ func (t *Layout) shownBy(v int) int {
 	return at
 }
 
-// rootsOf follows sources, which may lead around loops in circles, to the blocks.
-func (t *Layout) rootsOf(v int) []int {
+// rootsOf follows sources, which may lead around loops in circles, to the blocks; not to all once the context has ended. A chain of
+// loops that may run not at all makes one step for each of them.
+func (t *Layout) rootsOf(ctx context.Context, v int) []int {
 	if v == None {
 		return nil
 	}
@@ -147,7 +151,7 @@ func (t *Layout) rootsOf(v int) []int {
 	var out []int
 	var visit func(int)
 	visit = func(x int) {
-		if seen[x] {
+		if seen[x] || len(seen)%1024 == 1023 && ctx.Err() != nil {
 			return
 		}
 		seen[x] = true
