@@ -21,7 +21,8 @@ import (
 //
 // In use is what the Go runtime has taken from the system and not given back, above what
 // it had when the process started: garbage and fragments count, since they are resident,
-// mapped files do not, since the system can drop their pages. In a command the program itself counts, too ([CountProgram]). Before a request is
+// mapped files do not, since their pages can be dropped: measurements and looks drop what nobody reads where it does not fit beside. In a
+// command the program itself counts, too ([CountProgram]). Before a request is
 // refused, unused memory is collected and returned to the system.
 //
 // Measuring takes a microsecond, so it is not done for every request. What was granted
@@ -173,6 +174,7 @@ func measure(ctx context.Context, what string, bytes, limit int64) (err error) {
 // measured is measure for who holds measuring.
 func measured(ctx context.Context, what string, bytes, limit int64) error {
 	now := inUse()
+	discardBeyond(limit - bytes - now - untaken)
 	for try := 0; now+untaken > limit-bytes && try < collections; now = inUse() {
 		granted.Store(unmeasured)
 		if ctx.Err() != nil {

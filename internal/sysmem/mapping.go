@@ -13,6 +13,7 @@ import (
 var mapped struct {
 	sync.RWMutex
 	at    []region
+	data  [][]byte         // the bytes of at
 	read  map[*Reading]int // by what is read, by how many
 	pages []region         // of all that is read, by address, none next to another; nil when that has changed
 }
@@ -31,14 +32,16 @@ func (r region) holds(x region) bool { return r.from <= x.from && x.past <= r.pa
 func note(data []byte) {
 	mapped.Lock()
 	defer mapped.Unlock()
-	mapped.at = append(mapped.at, span(data))
+	mapped.at, mapped.data = append(mapped.at, span(data)), append(mapped.data, data)
 }
 
 // forget takes a mapping off the list.
 func forget(data []byte) {
 	mapped.Lock()
 	defer mapped.Unlock()
-	mapped.at = slices.DeleteFunc(mapped.at, func(r region) bool { return r == span(data) })
+	is := func(r region) bool { return r == span(data) }
+	mapped.at = slices.DeleteFunc(mapped.at, is)
+	mapped.data = slices.DeleteFunc(mapped.data, func(b []byte) bool { return is(span(b)) })
 }
 
 // IsMapped reports whether bytes lie in a file mapped by [MapFile]. Their address
@@ -136,6 +139,22 @@ func Discard(b []byte) {
 	}
 	if from < s.past {
 		discard(b[from-s.from:])
+	}
+}
+
+// discardBeyond gives back the pages of all mapped files that nobody reads ([Reading]), where the files may take more than room.
+func discardBeyond(room int64) {
+	mapped.RLock()
+	files := slices.Clone(mapped.data)
+	mapped.RUnlock()
+	for _, b := range files {
+		room -= int64(len(b))
+	}
+	if room >= 0 {
+		return
+	}
+	for _, b := range files {
+		Discard(b)
 	}
 }
 

@@ -81,3 +81,44 @@ func TestPagesThatAreReadStay(t *testing.T) {
 	}
 	assert.Empty(t, mapped.read)
 }
+
+// TestMeasurementsDropPages: what a mapped file takes is given back where it does not fit beside what is in use, but for what is read.
+func TestMeasurementsDropPages(t *testing.T) {
+	const size = 64 << 20
+	f, err := os.Create(filepath.Join(t.TempDir(), "data"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.Truncate(size))
+	data, err := MapFile(f, size)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, UnmapFile(data)) }()
+	part := NewReading([][]byte{data[:size/2]})
+	for _, c := range []struct {
+		name   string
+		beyond int64 // the limit, beyond what is in use
+		reads  bool
+		want   int // bytes that stay
+	}{
+		{"both fit", 4 * size, false, size},
+		{"the file does not fit", size / 2, false, 0},
+		{"half of it is read", size / 2, true, size / 2},
+	} {
+		var sum byte
+		for i := 0; i < size; i += os.Getpagesize() {
+			sum += data[i]
+		}
+		require.Zero(t, sum)
+		if c.reads {
+			part.Begin()
+			defer part.End()
+		}
+		require.NoError(t, Budget(resident()-atStart+c.beyond).Check("test"), c.name)
+		stay := 0
+		for _, is := range present(t, data) {
+			if is {
+				stay += os.Getpagesize()
+			}
+		}
+		assert.Equal(t, c.want, stay, c.name)
+	}
+}
