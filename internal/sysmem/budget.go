@@ -174,7 +174,7 @@ func measure(ctx context.Context, what string, bytes, limit int64) (err error) {
 // measured is measure for who holds measuring.
 func measured(ctx context.Context, what string, bytes, limit int64) error {
 	now := inUse()
-	discardBeyond(limit - bytes - now - untaken)
+	discardBeyond(limit, bytes+untaken)
 	for try := 0; now+untaken > limit-bytes && try < collections; now = inUse() {
 		granted.Store(unmeasured)
 		if ctx.Err() != nil {

@@ -68,8 +68,9 @@ func (c *bounded) Err() error {
 	return err
 }
 
-// look collects where more than the limit is in use, and as long again nothing is measured after it.
+// look drops pages of mapped files and collects where more than the limit is in use, and as long again nothing is measured after it.
 func (c *bounded) look(now int64) {
+	discardBeyond(c.limit, 0)
 	if resident()-atStart > c.limit+c.limit/lookSlack {
 		select {
 		case measuring <- struct{}{}:

@@ -142,17 +142,27 @@ func Discard(b []byte) {
 	}
 }
 
-// discardBeyond gives back the pages of all mapped files that nobody reads ([Reading]), where the files may take more than room.
-func discardBeyond(room int64) {
+// programBytes is what the pages of the program's own files take, at most.
+const programBytes = 32 << 20
+
+// discardBeyond gives back the pages of all mapped files that nobody reads ([Reading]), where the process, with so many bytes more,
+// takes more than a limit. The files' sizes tell at once where it can not.
+func discardBeyond(limit, bytes int64) {
+	most := resident() - atStart + bytes
+	mapped.RLock()
+	for _, b := range mapped.data {
+		most += int64(len(b))
+	}
+	mapped.RUnlock()
+	if atStart >= 0 { // the program does not count ([CountProgram])
+		limit += programBytes
+	}
+	if most <= limit || ResidentNow()+bytes <= limit {
+		return
+	}
 	mapped.RLock()
 	files := slices.Clone(mapped.data)
 	mapped.RUnlock()
-	for _, b := range files {
-		room -= int64(len(b))
-	}
-	if room >= 0 {
-		return
-	}
 	for _, b := range files {
 		Discard(b)
 	}
