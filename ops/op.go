@@ -67,7 +67,7 @@ type Inferred struct {
 type Facts struct {
 	Traits
 	// Whole says that a node that lists more than its first result must list all of them,
-	// whether anything reads them or not.
+	// whether anything reads them or not, to berth or to other tools.
 	Whole bool
 	// Linear says where constant weights of the shape given keep their channels; nil
 	// for operators that no factor or offset per channel folds into.

@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -83,6 +84,19 @@ func TestAbsentAttributesKeepTheirMeaning(t *testing.T) {
 			if old.Until > oldest && s != nil && s.Kind == old.Kind && !s.Default.EqualValue(old.Default) {
 				assert.NotEmptyf(t, sameMeaning[o.Name], "%s is written for operator set %d, where the default of %s differs", o.Name, oldest, old.Name)
 			}
+		}
+	}
+}
+
+// TestWhole: operators of which ONNX or ONNX Runtime refuse nodes without all results keep those that nothing reads.
+func TestWhole(t *testing.T) {
+	for domain, names := range map[string]string{
+		"":              "BatchNormalization CausalConvWithState LinearAttention StringSplit",
+		"ai.onnx.ml":    "LinearClassifier SVMClassifier TreeEnsembleClassifier",
+		"com.microsoft": "BifurcationDetector CausalConvWithState EmbedLayerNormalization LinearAttention QEmbedLayerNormalization SparseAttention Unique",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			assert.Truef(t, ops.Lookup(domain, name).Facts.Whole, "%s %s", domain, name)
 		}
 	}
 }

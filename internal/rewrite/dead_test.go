@@ -12,6 +12,7 @@ func TestDead(t *testing.T) {
 			after: `in %x: float32[1,1,4,4] %y = MaxPool(%x) [kernel_shape=[2, 2]] out %y`},
 		{name: "results of a normalization in training are all there or the node is refused", before: `in %x: float32[1,2,4] in %v: float32[2]
 			%y, %m, %s = BatchNormalization(%x, %v, %v, %v, %v) [training_mode=1] %z = BatchNormalization(%y, %v, %v, %v, %m) out %z`},
+		{name: "results that other tools ask for", before: `in %s: string[N] %y, %n = StringSplit(%s) [delimiter="a"] out %y`},
 		{name: "split keeps its number of results", before: `in %x: float32[4] %y, %z = Split(%x) [axis=0, num_outputs=2] out %y`},
 		{name: "if: results, captures", before: `in %c: bool[] in %x: float32[N] in %k: float32[N]
 			%y, %z = If(%c | %x, %k, %x) {

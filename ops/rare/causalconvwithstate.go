@@ -16,7 +16,7 @@ var CausalConvWithState = ops.Op{
 	Name: "CausalConvWithState", Since: 27, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []*ops.AttrSpec{ops.StrAttr("activation", "none", "silu", "swish")},
-	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CausalConvCost}, Infer: kit.Rule(inferCausalConv), Eval: kit.Kernel(evalCausalConv),
+	Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits, Cost: kit.CausalConvCost}, Infer: kit.Rule(inferCausalConv), Eval: kit.Kernel(evalCausalConv),
 }
 
 func inferCausalConv(n *ssa.Node) []ops.Inferred {

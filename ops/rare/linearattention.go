@@ -25,7 +25,7 @@ var LinearAttention = ops.Op{
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: []*ops.AttrSpec{ops.IntAttr("chunk_size", 64), ops.IntAttr("kv_num_heads").Mandatory().AtLeast(1),
 		ops.IntAttr("q_num_heads").Mandatory().AtLeast(1), ops.FloatAttr("scale", 0), ops.StrAttr("update_rule", "gated_delta", "linear", "gated", "delta")},
-	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.LinearAttentionCost}, Infer: kit.Rule(inferLinearAttention), Eval: kit.Kernel(evalLinearAttention),
+	Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits, Cost: kit.LinearAttentionCost}, Infer: kit.Rule(inferLinearAttention), Eval: kit.Kernel(evalLinearAttention),
 }
 
 // inferLinearAttention: the state has past_state's element type, else the query's.

@@ -45,7 +45,7 @@ var MSLinearAttention = ops.Op{
 	Domain: contrib.Microsoft, Name: "LinearAttention", Since: 1, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: append(slices.Clone(LinearAttention.Attrs), stateWindowAttr),
-	Infer: kit.Rule(inferMSLinearAttention), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.LinearAttentionCost}, Eval: kit.FloatKernel(evalMSLinearAttention, nil),
+	Infer: kit.Rule(inferMSLinearAttention), Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits, Cost: kit.LinearAttentionCost}, Eval: kit.FloatKernel(evalMSLinearAttention, nil),
 }
 
 func inferMSLinearAttention(n *ssa.Node) []ops.Inferred {
@@ -105,7 +105,7 @@ var MSCausalConvWithState = ops.Op{
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []*ops.AttrSpec{ops.StrAttr("activation", "none", "silu", "swish"), ops.IntAttr("channels_last", 0), ops.IntAttr("dilation", 1).Between(1, 1<<20),
 		ops.IntAttr("ndim", 1), stateWindowAttr},
-	Infer: kit.Rule(inferMSCausalConv), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CausalConvCost}, Eval: kit.FloatKernel(evalMSCausalConv, nil),
+	Infer: kit.Rule(inferMSCausalConv), Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits, Cost: kit.CausalConvCost}, Eval: kit.FloatKernel(evalMSCausalConv, nil),
 }
 
 func inferMSCausalConv(n *ssa.Node) []ops.Inferred {

@@ -72,7 +72,7 @@ var BifurcationDetector = ops.Op{
 		}
 		return []ops.Inferred{{Type: tokens}, {Type: ops.InType(n, 2)}}
 	}),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.ReadCost}, Eval: kit.Kernel(evalBifurcation),
+	Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits, Cost: kit.ReadCost}, Eval: kit.Kernel(evalBifurcation),
 }
 
 func evalBifurcation(c *ops.Call) {

@@ -13,7 +13,7 @@ import (
 var MSUnique = ops.Op{
 	Domain: contrib.Microsoft, Name: "Unique", Since: 1, Doc: "distinct elements in order of appearance, positions, counts",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 3,
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+	Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		x := ops.InType(n, 0)
 		return []ops.Inferred{{Type: ssa.TensorOf(x.DType, ssa.Dim{})}, {Type: ssa.TensorOf(ndarray.Int64, kit.DimOf(x, 0))},
 			{Type: ssa.TensorOf(ndarray.Int64, ssa.Dim{})}}

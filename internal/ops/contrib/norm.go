@@ -133,7 +133,7 @@ var EmbedLayerNormalization = ops.Op{
 	Domain: Microsoft, Name: "EmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids])",
 	MinIn: 1, MaxIn: 9, MinOut: 1, MaxOut: 3,
 	Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12), ops.IntAttr("mask_index_type")},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+	Facts: ops.Facts{Traits: ops.GeneralTraits, Whole: true}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		ids, w := ops.InType(n, 0), ops.InType(n, 2)
 		y := ssa.TensorOf(w.DType, kit.DimOf(ids, 0), kit.DimOf(ids, 1), kit.DimOf(w, 1))
 		return []ops.Inferred{{Type: y}, {Type: ssa.TensorOf(ids.DType, kit.DimOf(ids, 0))}, {Type: y}}

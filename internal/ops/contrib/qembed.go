@@ -16,7 +16,7 @@ func QEmbedLayerNormalization() ops.Op {
 		Domain: Microsoft, Name: "QEmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids]), tables quantized",
 		MinIn: 1, MaxIn: 18, MinOut: 1, MaxOut: 2,
 		Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12)},
-		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+		Facts: ops.Facts{Traits: ops.GeneralTraits, Whole: true}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 			ids := ops.InType(n, 0)
 			y := ssa.TensorOf(ops.InType(n, 8).DType, kit.DimOf(ids, 0), kit.DimOf(ids, 1), kit.DimOf(ops.InType(n, 2), 1))
 			return []ops.Inferred{{Type: y}, {Type: ssa.TensorOf(ids.DType, kit.DimOf(ids, 0))}}

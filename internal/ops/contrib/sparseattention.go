@@ -32,7 +32,7 @@ func SparseAttention() ops.Op {
 			}
 			return []ops.Inferred{{Type: ssa.TensorOf(q.DType, kit.DimOf(q, 0), kit.DimOf(q, 1), hidden)}, {Type: ops.InType(n, 3)}, {Type: ops.InType(n, 4)}}
 		}),
-		Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CachedCost(1)}, Eval: kit.FloatKernel(evalSparseAttention, nil),
+		Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CachedCost(1), Whole: true}, Eval: kit.FloatKernel(evalSparseAttention, nil),
 	}
 }
 

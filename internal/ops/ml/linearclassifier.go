@@ -19,7 +19,7 @@ var LinearClassifier = ops.Op{
 	Attrs: []*ops.AttrSpec{ops.FloatsAttr("coefficients").Mandatory(), ops.FloatsAttr("intercepts"),
 		ops.IntsAttr("classlabels_ints"), ops.StringsAttr("classlabels_strings"),
 		ops.IntAttr("multi_class", 0), postTransformAttr},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferLinearClassifier), Eval: kit.Kernel(evalLinearClassifier),
+	Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits}, Infer: kit.Rule(inferLinearClassifier), Eval: kit.Kernel(evalLinearClassifier),
 }
 
 // LinearRegressor evaluates linear functions:

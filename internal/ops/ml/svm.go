@@ -106,7 +106,7 @@ func SVMClassifier() ops.Op {
 			ops.FloatsAttr("coefficients"), ops.FloatsAttr("kernel_params"), ops.StrAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"),
 			postTransformAttr, ops.FloatsAttr("prob_a"), ops.FloatsAttr("prob_b"),
 			ops.FloatsAttr("rho"), ops.FloatsAttr("support_vectors"), ops.IntsAttr("vectors_per_class").Between(0, 1<<31)},
-		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+		Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 			l := labelsOf(n)
 			return inferClassifier(n, ssa.D(int64(svmColumns(l.count(), len(ops.Ints(n, "vectors_per_class")) > 0, n.Has("prob_a")))))
 		}),

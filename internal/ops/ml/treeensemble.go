@@ -58,7 +58,7 @@ var TreeEnsembleClassifier = ops.Op{
 	Attrs: slices.Concat(classicTreeAttrs, []*ops.AttrSpec{ops.IntsAttr("class_ids"), ops.IntsAttr("class_nodeids"),
 		ops.IntsAttr("class_treeids"), ops.FloatsAttr("class_weights"), ops.TensorAttr("class_weights_as_tensor").From(3),
 		ops.IntsAttr("classlabels_int64s"), ops.StringsAttr("classlabels_strings")}),
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+	Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(max(l.count(), 1))))
 	}),

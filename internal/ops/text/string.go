@@ -32,7 +32,7 @@ var StringSplit = ops.Op{
 	Name: "StringSplit", Since: 20, Doc: "Y = pieces of X between delimiters, Z = how many",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: []*ops.AttrSpec{ops.StrAttr("delimiter"), ops.IntAttr("maxsplit", -1)},
-	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.ExtentOpen)}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+	Facts: ops.Facts{Whole: true, Traits: ops.GeneralTraits.But(ops.ExtentOpen)}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		t := ops.InType(n, 0)
 		pieces := ssa.UnrankedTensor(ndarray.String)
 		if t.Ranked {
