@@ -74,6 +74,8 @@ func StringsAttr(name string, v ...string) Attr {
 func TensorAttr(name string, c *Constant) Attr { return Attr{Name: name, Kind: AttrTensor, Tensor: c} }
 
 // Attr returns the attribute with a name, nil if the node has none.
+//
+//go:noinline // hundreds of places would have the loop
 func (n *Node) Attr(name string) *Attr {
 	for i := range n.Attrs {
 		if n.Attrs[i].Name == name {

@@ -1,9 +1,8 @@
 package sysmem
 
 import (
-	"bufio"
-	"fmt"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -14,19 +13,17 @@ func PeakResident() int64 { return statusBytes("VmHWM:") }
 // ResidentNow is the resident size of the process, in bytes; 0 if it is not known.
 func ResidentNow() int64 { return statusBytes("VmRSS:") }
 
+// statusBytes is a field of /proc/self/status, which has lines of a name, a number and "kB".
 func statusBytes(field string) int64 {
-	f, err := os.Open("/proc/self/status")
+	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if text, ok := strings.CutPrefix(s.Text(), field); ok {
-			var kib int64
-			if _, err := fmt.Sscanf(text, "%d kB", &kib); err == nil {
-				return kib << 10
-			}
-		}
+	_, rest, _ := strings.Cut(string(status), "\n"+field)
+	number, _, _ := strings.Cut(strings.TrimLeft(rest, " \t"), " ")
+	kib, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0
 	}
-	return 0
+	return kib << 10
 }
