@@ -81,7 +81,7 @@ func nameResults(g *ssa.Graph, name func(i int) string) error {
 	return nil
 }
 
-// Copies of graphs share the shapes of types and the lists of attributes, which nothing in berth changes. Callers may change what they
+// Copies of graphs share the shapes of types, known elements and the lists of attributes, which nothing in berth changes. Callers may change what they
 // get, a dimension of an input, say: they get copies of these, too.
 
 // ownPayloads replaces what the copy of a graph shares with the original, constants aside.
@@ -89,7 +89,7 @@ func ownPayloads(g *ssa.Graph) {
 	g.Walk(func(b *ssa.Graph) {
 		for _, v := range b.Values() {
 			if v != nil {
-				v.Type = ownType(v.Type)
+				v.Type, v.Content = ownType(v.Type), slices.Clone(v.Content)
 			}
 		}
 		for _, n := range b.Nodes {

@@ -5,6 +5,7 @@ package rescue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -74,7 +75,7 @@ func Go(f func()) {
 }
 
 // Until calls a function that may block, and leaves it to itself in a goroutine of its own when the context ends. A nil context
-// does not end.
+// does not end. Where f ends its goroutine, as testing.T.FailNow does, that is an error.
 func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	if ctx == nil || ctx.Done() == nil {
 		return f()
@@ -85,7 +86,7 @@ func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 	done := make(chan result, 1)
 	Go(func() {
-		var r result
+		r := result{err: errEnded}
 		defer func() { done <- r }()
 		defer Into(&r.err)
 		r.value, r.err = f()
@@ -98,6 +99,8 @@ func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 		return none, ctx.Err()
 	}
 }
+
+var errEnded = errors.New("what was called ended its goroutine, as runtime.Goexit and testing.T.FailNow do")
 
 // Goroutine tells the present goroutine from others.
 func Goroutine() string {
