@@ -9,11 +9,10 @@ import (
 	"unsafe"
 )
 
-// mapped lists the mapped files by address: their pages can be dropped at any time and are read again on access.
+// mapped lists the mapped files: their pages can be dropped at any time and are read again on access.
 var mapped struct {
 	sync.RWMutex
-	at    []region
-	data  [][]byte         // the bytes of at
+	files [][]byte
 	read  map[*Reading]int // by what is read, by how many
 	pages []region         // of all that is read, by address, none next to another; nil when that has changed
 }
@@ -32,16 +31,14 @@ func (r region) holds(x region) bool { return r.from <= x.from && x.past <= r.pa
 func note(data []byte) {
 	mapped.Lock()
 	defer mapped.Unlock()
-	mapped.at, mapped.data = append(mapped.at, span(data)), append(mapped.data, data)
+	mapped.files = append(mapped.files, data)
 }
 
 // forget takes a mapping off the list.
 func forget(data []byte) {
 	mapped.Lock()
 	defer mapped.Unlock()
-	is := func(r region) bool { return r == span(data) }
-	mapped.at = slices.DeleteFunc(mapped.at, is)
-	mapped.data = slices.DeleteFunc(mapped.data, func(b []byte) bool { return is(span(b)) })
+	mapped.files = slices.DeleteFunc(mapped.files, func(file []byte) bool { return span(file) == span(data) })
 }
 
 // IsMapped reports whether bytes lie in a file mapped by [MapFile]. Their address
@@ -49,7 +46,12 @@ func forget(data []byte) {
 func IsMapped(b []byte) bool {
 	mapped.RLock()
 	defer mapped.RUnlock()
-	return len(b) > 0 && slices.ContainsFunc(mapped.at, func(r region) bool { return r.holds(span(b)) })
+	return len(b) > 0 && inFile(b)
+}
+
+// inFile is [IsMapped] for who holds the lock.
+func inFile(b []byte) bool {
+	return slices.ContainsFunc(mapped.files, func(file []byte) bool { return span(file).holds(span(b)) })
 }
 
 // Reading is bytes of mapped files that are read again and again: [Discard] leaves their pages alone while they are read.
@@ -124,11 +126,14 @@ func listPages() {
 func Discard(b []byte) {
 	readingPages()
 	defer mapped.RUnlock()
-	s := span(b)
-	if !slices.ContainsFunc(mapped.at, func(r region) bool { return r.holds(s) }) {
-		return
+	if inFile(b) {
+		discardUnread(b)
 	}
-	read := mapped.pages
+}
+
+// discardUnread is [Discard] of bytes in a mapped file, for who holds the lock.
+func discardUnread(b []byte) {
+	s, read := span(b), mapped.pages
 	at := sort.Search(len(read), func(i int) bool { return read[i].past > s.from })
 	from := s.from
 	for ; at < len(read) && read[at].from < s.past; at++ {
@@ -146,26 +151,30 @@ func Discard(b []byte) {
 const programBytes = 32 << 20
 
 // discardBeyond gives back the pages of all mapped files that nobody reads ([Reading]), where the process, with so many bytes more,
-// takes more than a limit. The files' sizes tell at once where it can not.
+// takes more than a limit. The files' sizes tell at once where it can not. Runs, which allocate nothing, come here when they look.
 func discardBeyond(limit, bytes int64) {
-	most := resident() - atStart + bytes
-	mapped.RLock()
-	for _, b := range mapped.data {
-		most += int64(len(b))
-	}
-	mapped.RUnlock()
+	sum := mappedBytes()
 	if atStart >= 0 { // the program does not count ([CountProgram])
 		limit += programBytes
 	}
-	if most <= limit || ResidentNow()+bytes <= limit {
+	if sum == 0 || resident()-atStart+bytes+sum <= limit || ResidentNow()+bytes <= limit {
 		return
 	}
-	mapped.RLock()
-	files := slices.Clone(mapped.data)
-	mapped.RUnlock()
-	for _, b := range files {
-		Discard(b)
+	readingPages()
+	defer mapped.RUnlock()
+	for _, file := range mapped.files {
+		discardUnread(file)
 	}
+}
+
+// mappedBytes is the size of all mapped files.
+func mappedBytes() (sum int64) {
+	mapped.RLock()
+	defer mapped.RUnlock()
+	for _, file := range mapped.files {
+		sum += int64(len(file))
+	}
+	return sum
 }
 
 // prefaultBytes is the size from which asking for all pages at once is cheaper than touching them one by one.

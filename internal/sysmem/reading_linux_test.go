@@ -134,4 +134,13 @@ func TestMeasurementsDropPages(t *testing.T) {
 		require.NoError(t, ctx.Err())
 	}
 	assert.NotContains(t, present(t, data), true, "a look drops them, too")
+	part.Begin()
+	defer part.End()
+	assert.Zero(t, testing.AllocsPerRun(10, func() { discardBeyond(1, 0) }), "runs, which allocate nothing, look")
+}
+
+// TestResidentNow: what the process has resident is what the system's other figure says, but for what other threads do meanwhile.
+func TestResidentNow(t *testing.T) {
+	assert.InEpsilon(t, statusBytes("VmRSS:"), ResidentNow(), 0.1)
+	assert.LessOrEqual(t, ResidentNow(), PeakResident()+1<<20)
 }
