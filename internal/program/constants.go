@@ -44,7 +44,7 @@ func (k *Constants) Bytes() (n int64) {
 	return n
 }
 
-// lookEvery is how many constants a loop passes between two looks at the context.
+// lookEvery is how many constants, slots or instructions a loop passes between two looks at the context.
 const lookEvery = 1024
 
 // smallConstant is the size in bytes up to which constants are not worth an entry.

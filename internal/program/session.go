@@ -87,9 +87,6 @@ func (p *Program) OpenSession(ctx context.Context) (*Session, error) {
 	return p.newSession(ctx, arena, nil)
 }
 
-// slotsPerLook is how many slots or instructions are wired between two looks at a context, about a millisecond's work.
-const slotsPerLook = 4096
-
 // newSession makes a session on the memory of an arena, which is the session's own where from is nil.
 func (p *Program) newSession(ctx context.Context, arena []byte, from *Arena) (*Session, error) {
 	s := &Session{p: p, arena: arena, from: from, heads: make([]ndarray.Array, len(p.Slots)),
@@ -127,7 +124,7 @@ func (s *Session) head(ctx context.Context) error {
 	p := s.p
 	read := p.readConstants(ctx)
 	for i := range p.Slots {
-		if i%slotsPerLook == slotsPerLook-1 && ctx.Err() != nil {
+		if i%lookEvery == lookEvery-1 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		sl := &p.Slots[i]
