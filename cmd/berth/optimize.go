@@ -47,7 +47,8 @@ func (a *app) optimizeCmd() *cobra.Command {
 		Long: "Optimize rewrites a model to fewer, equivalent standard ONNX operators, plans its memory,\n" +
 			"writes the result, reads it back, checks that other tools can read it, too, and that it computes\n" +
 			"the same on random or given inputs, and prints what changed and the peak memory under every planner. Without MODEL it works on\n" + defaultModel + ". Without -o the result is written to NAME.opt.onnx in the current folder.\n" +
-			"--shape and --dim are fixed in the result, too. If all shapes are known, the file keeps its memory plan.\n" +
+			"--shape and --dim are fixed in the result, too. If all shapes are known, the file keeps its memory plan. Where fixed inputs would show other tools\n" +
+			"a branch that never runs and that they refuse, inputs and outputs stay as declared, as with --keep-io, and a warning says so.\n" +
 			"Dimensions that stay open are tried with several sizes, together and each by itself, and as 0, random floats also times 1000\n" +
 			"and 0.001, integers by what the model uses them for (counts, indices, sizes) and as the constants it compares them with, sequences of several lengths,\n" +
 			"optional inputs present and absent, strings as those it holds, and what is recorded in test_data_set_* folders beside\n" +
@@ -140,6 +141,8 @@ type optimizeJSON struct {
 
 	Corrected []string `json:"corrected,omitempty"` // what the model violates and the result does not
 
+	Kept string `json:"declared_shapes_kept,omitempty"` // why inputs and outputs stay as declared although shapes are given
+
 	Unplanned string `json:"plan_left_out,omitempty"` // why the file has no memory plan, where memory for it was lacking
 
 	Planners planRows `json:"planners,omitempty"`
@@ -178,10 +181,18 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	}
 	res := optimizeJSON{Model: model, Output: output}
 	twin, done, err := a.rewrite(ctx, m, have, opts, &res, f)
+	if shown := a.shownByPorts(err, f); shown != nil {
+		f.keepIO = true
+		res = optimizeJSON{Model: model, Output: output, Kept: shown.Error()}
+		twin, done, err = a.rewrite(ctx, m, have, opts, &res, f)
+	}
 	if err != nil {
 		return err
 	}
 	defer done()
+	if res.Kept != "" {
+		a.note("berth: warning: %s: shapes are fixed inside only, inputs and outputs stay as declared, as with --keep-io: else other tools would refuse the result, since %s", model, res.Kept)
+	}
 	if err := a.arenas(ctx, m, twin, &res, f); err != nil {
 		a.note("berth: %s is complete; the comparison of planners is not", res.Output)
 		return err
@@ -223,7 +234,10 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
 	if res.Violations, err = a.checkValid(ctx, m, twin, f); err != nil {
 		done()
-		return nil, nil, a.refuse(res, err)
+		if a.shownByPorts(err, f) == nil {
+			err = a.refuse(res, err)
+		}
+		return nil, nil, err
 	}
 	if res.Corrected, err = a.corrected(ctx, res.Model, m, res.copy); err != nil {
 		done()
@@ -333,8 +347,25 @@ func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f opti
 	return twin, nil
 }
 
-// checkBranches looks for branches that never run and that other tools refuse. The error has exit code 3. Not every tool folds as
-// much as berth, so what only folding shows is told of, and allowed, where the model itself has it.
+// branchError is a branch that never runs and that other tools refuse.
+type branchError struct {
+	why string // they look at it
+	err error
+}
+
+func (e *branchError) Error() string { return e.why + ": " + e.err.Error() }
+func (e *branchError) Unwrap() error { return e.err }
+
+// shownByPorts returns the branch that other tools refuse because inputs and outputs have the shapes given: with declared ones they may accept it.
+func (a *app) shownByPorts(err error, f optimizeFlags) (shown *branchError) {
+	if f.keepIO || len(a.shapes)+len(a.dims) == 0 || !errors.As(err, &shown) {
+		return nil
+	}
+	return shown
+}
+
+// checkBranches looks for branches that never run and that other tools refuse: a [branchError] with exit code 3. Not every tool
+// folds as much as berth, so what only folding shows is told of, and allowed, where the model itself has it.
 func (a *app) checkBranches(ctx context.Context, m, twin *berth.Model) error {
 	err := twin.CheckPortable(ctx)
 	ne, full := (*ops.NodeError)(nil), (*ops.MemoryError)(nil)
@@ -351,7 +382,7 @@ func (a *app) checkBranches(ctx context.Context, m, twin *berth.Model) error {
 			return ctx.Err()
 		}
 	}
-	return differs(fmt.Errorf("other tools would refuse the result, since %s: %w; nothing was written; leave the shapes of inputs open, or give --keep-io", why, err))
+	return differs(fmt.Errorf("other tools would refuse the result, since %w; nothing was written", &branchError{why, err}))
 }
 
 // checkValid looks for what other tools refuse: versions that are not known, operands and results of types that ONNX does not
