@@ -207,6 +207,7 @@ func TestNNRefuses(t *testing.T) {
 		{"GRU", "float32[2,1,3]; float32[1,12,3]; float32[1,12,4]", list(attrInt("hidden_size", 5)), "hidden_size"},
 		{"Attention", "float32[1,3,2,4]; float32[1,2,2,4]; float32[1,2,2,4]", nil, "can not share"},
 		{"Attention", "float32[1,2,8]; float32[1,2,8]; float32[1,2,8]", nil, "num_heads"},
+		{"Attention", "float32[1,2,8]; float32[1,2,1]; float32[1,2,1]", list(attrInt("q_num_heads", 2), attrInt("kv_num_heads", 2)), "does not split into 2 heads"},
 		{"Attention", "float32[1,2,2,4]; float32[1,2,2,4]; float32[1,2,2,4]; bool[3,1,2,2]", nil, "does not broadcast"},
 		{"DFT", "float32[4]", nil, "component"},
 		{"DFT", "float32[4,2]; ; int64 1", nil, "components"},

@@ -63,6 +63,12 @@ func inferAttention(n *ssa.Node) []ops.Inferred {
 	if qt.Rank() == 3 && (hq < 1 || hk < 1) {
 		kit.Failf("operands of rank 3 need q_num_heads and kv_num_heads")
 	}
+	for i, t := range []ssa.Type{qt, kt, vt} {
+		heads := []int64{hq, hk, hk}[i]
+		if size, known := kit.DimOf(t, 2).Const(); t.Rank() == 3 && heads > 0 && known && size%heads != 0 {
+			kit.Failf("operand %s does not split into %d heads", t, heads)
+		}
+	}
 	total := k[2]
 	if n.Input(4) != nil {
 		total = kit.DimOf(ops.InType(n, 4), 2).Add(k[2])
