@@ -446,7 +446,7 @@ func realisticSize(t ssa.Type, s string, i, k int, of span) int {
 	return up([]int{16, 33, 64}[k])
 }
 
-// span is the largest product of strides along a path, at most 64, and the largest window, of convolutions and pools.
+// span is the largest product of strides along a path, at most 64, and the largest window with its dilation, of convolutions and pools.
 type span struct{ multiple, window int }
 
 func spanOf(g *ssa.Graph) span {
@@ -459,7 +459,14 @@ func spanOf(g *ssa.Graph) span {
 		}
 		if n.Op == "Conv" || strings.HasSuffix(n.Op, "Pool") {
 			most *= int(slices.Max(append(slices.Clone(ops.Ints(n, "strides")), 1)))
-			window = max(window, int(slices.Max(append(slices.Clone(ops.Ints(n, "kernel_shape")), 1))))
+			dilations := ops.Ints(n, "dilations")
+			for i, k := range ops.Ints(n, "kernel_shape") {
+				apart := 1
+				if i < len(dilations) {
+					apart = int(dilations[i])
+				}
+				window = max(window, (int(k)-1)*apart+1)
+			}
 		}
 		for _, v := range n.Out {
 			strides[v] = min(most, 64)

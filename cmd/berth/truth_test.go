@@ -154,6 +154,7 @@ func TestOpenSizesTried(t *testing.T) {
 	}{
 		{"image", pixels, nil, []string{"x=1x3x64x64", "x=2x3x96x128", "x=3x3x160x224"}},
 		{"one symbol given", pixels, []string{"--dim", "N=5"}, []string{"x=5x3x64x64", "x=5x3x96x128", "x=5x3x160x224"}},
+		{"a dilated window", `in %x: float32[N,1,H,W] %y = MaxPool(%x) [dilations=[10, 10], kernel_shape=[8, 4]] out %y`, nil, []string{"x=1x1x142x142", "x=2x1x142x142", "x=3x1x160x224"}},
 		{"sequence", sequence, nil, []string{"ids=1x16 past=1x5", "ids=2x33 past=2x9", "ids=3x64 past=3x1"}},
 		{"a given shape fixes a symbol", sequence, []string{"--shape", "past=7x2"}, []string{"ids=7x16 past=7x2", "ids=7x33 past=7x2", "ids=7x64 past=7x2"}},
 	} {
