@@ -152,6 +152,22 @@ func (c *Constant) Release() {
 	sysmem.Discard(c.packed)
 }
 
+// releaseMade returns what gives back the array that is made of the constant between its call and that one's.
+func (c *Constant) releaseMade() func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.arr != nil {
+		return func() {}
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.splat != nil || c.load != nil {
+			c.arr = nil
+		}
+	}
+}
+
 // Taken returns a constant of the same type without its elements, for graphs whose
 // readers of the constant have all taken it over: reading it is an error.
 func (c *Constant) Taken() *Constant {

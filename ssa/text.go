@@ -1,15 +1,19 @@
 package ssa
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -62,17 +66,34 @@ func (f Format) Text(g *Graph) string {
 }
 
 // Write writes the text of a graph and its bodies.
-func (f Format) Write(w io.Writer, g *Graph) (err error) {
+func (f Format) Write(w io.Writer, g *Graph) error {
+	return f.WriteContext(context.Background(), w, g)
+}
+
+// WriteContext is Write until a context ends, whose error it then returns. Constants that must be unpacked for it are unpacked one after the
+// other, within the budget that the context carries.
+func (f Format) WriteContext(ctx context.Context, w io.Writer, g *Graph) (err error) {
 	defer rescue.Into(&err)
-	p := &printer{f: f}
+	p := &printer{f: f, ctx: ctx, sums: map[stretch]uint32{}}
 	p.graph(g, 0)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	_, err = io.WriteString(rescue.Writer(w), p.sb.String())
 	return err
 }
 
 type printer struct {
-	f  Format
-	sb strings.Builder
+	f    Format
+	ctx  context.Context
+	sb   strings.Builder
+	sums map[stretch]uint32 // of elements that are where they were: expanded functions repeat their constants
+}
+
+// stretch is bytes by where they lie.
+type stretch struct {
+	at *byte
+	n  int
 }
 
 func (p *printer) line(depth int, format string, args ...any) {
@@ -91,6 +112,9 @@ func (p *printer) graph(g *Graph, depth int) {
 	}
 	shown := make([]bool, len(g.values))
 	for _, n := range g.Nodes {
+		if p.ctx.Err() != nil {
+			return
+		}
 		for _, v := range n.In {
 			p.constant(shown, v, depth+1)
 		}
@@ -255,9 +279,10 @@ func (p *printer) elements(c *Constant) string {
 	}
 	show := c.Len() <= inlineElems
 	if !show && !p.f.Full {
-		return "#" + c.hash()
+		return "#" + p.hash(c)
 	}
-	a, err := c.Array()
+	defer c.releaseMade()()
+	a, err := c.ArrayContext(p.ctx, sysmem.BudgetOf(p.ctx))
 	if err != nil {
 		return "unreadable " + strconv.Quote(err.Error())
 	}
@@ -270,16 +295,40 @@ func (p *printer) elements(c *Constant) string {
 }
 
 // hash returns 8 hex digits over the elements.
-func (c *Constant) hash() string {
-	a, err := c.Array()
+func (p *printer) hash(c *Constant) string {
+	defer c.releaseMade()()
+	data, a, err := c.bytes(p.ctx, sysmem.BudgetOf(p.ctx))
 	if err != nil {
 		return "unreadable"
 	}
-	sum := crc32.Checksum(a.Data, crc32.MakeTable(crc32.Castagnoli))
-	for _, s := range a.Str {
-		sum = crc32.Update(sum, crc32.IEEETable, []byte(strconv.Quote(s)))
+	var sum uint32
+	if a == nil {
+		at := stretch{unsafe.SliceData(data), len(data)}
+		known, ok := p.sums[at]
+		if !ok {
+			known = checksum(p.ctx, data)
+			p.sums[at] = known
+		}
+		sum = known
+	} else {
+		sum = checksum(p.ctx, data)
+		for _, s := range a.Str {
+			sum = crc32.Update(sum, crc32.IEEETable, []byte(strconv.Quote(s)))
+		}
 	}
 	return fmt.Sprintf("%08x", sum)
+}
+
+// checksum is that of bytes, or of the first of them if the context ends.
+func checksum(ctx context.Context, data []byte) (sum uint32) {
+	const piece = 1 << 20 // between two looks at the context
+	for part := range slices.Chunk(data, piece) {
+		if ctx.Err() != nil {
+			break
+		}
+		sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), part)
+	}
+	return sum
 }
 
 // scalarText prints elements as a list (rank 0: bare); ok is false when reading

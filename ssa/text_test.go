@@ -1,7 +1,9 @@
 package ssa
 
 import (
+	"context"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -158,4 +160,33 @@ func FuzzParseGraph(f *testing.F) {
 		require.NoError(t, err, text)
 		require.Equal(t, text, Format{Full: true}.Text(back))
 	})
+}
+
+// TestTextOfUnalignedConstants: elements at odd addresses of a file are hashed where they lie, no copy of them stays, and the context ends it.
+func TestTextOfUnalignedConstants(t *testing.T) {
+	const copies, size = 64, 1 << 20
+	g := NewGraph("main")
+	file := make([]byte, size+1)
+	for range copies {
+		a := &ndarray.Array{DType: ndarray.Float32, Shape: []int{size / 4}, Data: file[1:]}
+		g.Results = append(g.Results, g.AddConst("w", NewConstant(a)))
+	}
+	var text strings.Builder
+	before := allocated()
+	require.NoError(t, Format{}.WriteContext(t.Context(), &text, g))
+	assert.Less(t, allocated()-before, uint64(size))
+	assert.Contains(t, text.String(), "= #")
+	for _, v := range g.Results {
+		assert.Nil(t, v.Const.arr)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, Format{}.WriteContext(ended, &text, g), context.Canceled)
+}
+
+// allocated is how many bytes the process has allocated so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
 }

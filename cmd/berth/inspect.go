@@ -203,7 +203,7 @@ func (a *app) inspectGraph(ctx context.Context, m *berth.Model, f inspectFlags, 
 	if f.node != "" {
 		return a.inspectNode(g, f.node)
 	}
-	return a.printText(g)
+	return a.printText(ctx, g)
 }
 
 // planned describes the model and its memory plan, both from one lowering. unplanned says why there is no plan.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ssa"
@@ -23,11 +25,15 @@ type attrJSON struct {
 }
 
 // printText prints the graph as text.
-func (a *app) printText(g *ssa.Graph) error {
-	if a.json {
-		return a.printJSON(map[string]string{"graph": g.String()})
+func (a *app) printText(ctx context.Context, g *ssa.Graph) error {
+	var text strings.Builder
+	if err := (ssa.Format{}).WriteContext(a.memory.In(ctx), &text, g); err != nil {
+		return err
 	}
-	_, err := fmt.Fprintln(a.out, g) // the text form quotes names
+	if a.json {
+		return a.printJSON(map[string]string{"graph": text.String()})
+	}
+	_, err := fmt.Fprintln(a.out, text.String()) // the text form quotes names
 	return err
 }
 

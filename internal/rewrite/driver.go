@@ -133,7 +133,9 @@ func (c *Context) run() (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rewrite: the graph given: %w", err)
 	}
-	opts.Dump.add("start", 0, m.Graph, 0)
+	if err := opts.Dump.add(c.ctx, "start", 0, m.Graph, 0); err != nil {
+		return nil, err
+	}
 	for _, s := range opts.List.Stages {
 		if err := c.stage(s); err != nil {
 			return c.report, err
@@ -250,8 +252,7 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 		stat.Round = round
 	}
 	c.report.Passes = append(c.report.Passes, stat)
-	c.opts.Dump.add(p.Name, stat.Round, g, stat.Time)
-	return changed, nil
+	return changed, c.opts.Dump.add(c.ctx, p.Name, stat.Round, g, stat.Time)
 }
 
 // restore sorts the nodes, infers the types and, with Options.Check, checks the graph after a pass.

@@ -1,7 +1,8 @@
 package rewrite
 
 import (
-	"bytes"
+	"bufio"
+	"context"
 	"fmt"
 	"html"
 	"io"
@@ -25,11 +26,16 @@ type DumpStage struct {
 	Text  string // empty if the pass changed nothing
 }
 
-func (d *Dump) add(name string, round int, g *ssa.Graph, took time.Duration) {
+// add records a graph, unless the context ends first.
+func (d *Dump) add(ctx context.Context, name string, round int, g *ssa.Graph, took time.Duration) error {
 	if d == nil {
-		return
+		return nil
 	}
-	s := DumpStage{Name: name, Round: round, Time: took, Stats: Count(g), Text: g.String()}
+	var text strings.Builder
+	if err := (ssa.Format{}).WriteContext(ctx, &text, g); err != nil {
+		return err
+	}
+	s := DumpStage{Name: name, Round: round, Time: took, Stats: Count(g), Text: text.String()}
 	for _, last := range slices.Backward(d.Stages) {
 		if last.Text == s.Text {
 			s.Text = ""
@@ -39,6 +45,7 @@ func (d *Dump) add(name string, round int, g *ssa.Graph, took time.Duration) {
 		}
 	}
 	d.Stages = append(d.Stages, s)
+	return nil
 }
 
 // stages is how many stages have been recorded.
@@ -60,7 +67,7 @@ func (d *Dump) cut(n int) {
 // changed nothing folded to a narrow strip, lines that are new against the last
 // change marked. Clicking a value's name marks it in all columns.
 func (d *Dump) WriteHTML(w io.Writer) error {
-	var b bytes.Buffer
+	b := bufio.NewWriter(w)
 	b.WriteString(dumpHead)
 	last := map[string]int{}
 	for _, s := range d.Stages {
@@ -68,15 +75,14 @@ func (d *Dump) WriteHTML(w io.Writer) error {
 		if s.Text != "" {
 			lines, last = markNew(s.Text, last)
 		}
-		s.writeColumn(&b, lines)
+		s.writeColumn(b, lines)
 	}
 	b.WriteString(dumpTail)
-	_, err := b.WriteTo(w)
-	return err
+	return b.Flush()
 }
 
 // writeColumn writes the column of a pass, without lines if the pass changed nothing.
-func (s *DumpStage) writeColumn(b *bytes.Buffer, lines []dumpLine) {
+func (s *DumpStage) writeColumn(b *bufio.Writer, lines []dumpLine) {
 	class, name := "", s.Name
 	if lines == nil {
 		class = "same"
