@@ -79,6 +79,7 @@ type app struct {
 	accuracy    string         // fast or strict
 	timeout     time.Duration
 	ctx         context.Context // of the command, for opening models
+	models      []string        // the files that it was given
 	cancel      func()          // ends watching the context, and the timeout's timer
 	temporary   *folders
 	collector   *collector
@@ -125,10 +126,14 @@ func (a *app) within() context.Context { return a.memory.In(a.ctx) }
 
 // whyEnded is the message of a command that its context ended.
 func (a *app) whyEnded() string {
-	if a.timeout > 0 && a.ctx != nil && errors.Is(a.ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Sprintf("stopped after %v (--timeout)", a.timeout)
+	if a.timeout == 0 || a.ctx == nil || !errors.Is(a.ctx.Err(), context.DeadlineExceeded) {
+		return "interrupted"
 	}
-	return "interrupted"
+	why := fmt.Sprintf("stopped after %v (--timeout)", a.timeout)
+	if len(a.models) == 0 {
+		return why
+	}
+	return brief(plain(strings.Join(a.models, " and "))) + ": " + why
 }
 
 // folders are temporary ones.
@@ -286,7 +291,8 @@ func (a *app) root() *cobra.Command {
 	f.DurationVar(&a.timeout, "timeout", 0, "stop after this long: 30s, 5m, … (default never)")
 	f.BoolVar(&a.check, "check", false, "verify the graph after every pass")
 	f.StringVar(&a.dumpFile, "dump", "", "write an HTML page with the graph after every pass")
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
+		a.models = args
 		a.has = map[string]bool{}
 		c.Flags().VisitAll(func(f *pflag.Flag) { a.has[f.Name] = true })
 		if err := a.readFlags(c.Flags()); err != nil {

@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 	wide := textModel(t, `in %x: float32[1099511627776] %y = Neg(%x) out %y`)
 	fails(t, exitFailed, []string{wide, "--max-memory"}, "run", wide)
 	endless := textModel(t, `in %x: float32[4] const %n: int64[] = 4611686018427387904 %y = Loop(%n, _, %x) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[4] %q = Neg(%p) out %c, %q } } out %y`)
-	fails(t, exitFailed, []string{"stopped after 200ms", "--timeout"}, "run", endless, "--timeout", "200ms")
+	fails(t, exitFailed, []string{endless + ": stopped after 200ms (--timeout)"}, "run", endless, "--timeout", "200ms")
 	small := textModel(t, `in %x: float32[1] %y = Neg(%x) out %y`)
 	ok(t, "run", small, "--max-memory", "512 MB", "--timeout", "1m")
 	for _, bad := range []string{"much", "-1GiB", "0", "1e30TiB"} {

@@ -38,6 +38,7 @@ type trainFlags struct {
 	cosine             bool
 	ignore             int64
 	ignores            bool // --ignore-label is given
+	batches            bool // --batch is given
 }
 
 // losses and optimizers by the names that flags give.
@@ -65,7 +66,7 @@ func (a *app) trainCmd() *cobra.Command {
 			"  berth train model.onnx --data digits.npz --learn head.weight --learn head.bias --curve losses.html -o trained.onnx\n"+
 			"  berth train model.onnx --data digits.npz --epochs 50 --checkpoint digits.state -o trained.onnx",
 		func(c *cobra.Command, model string) error {
-			f.ignores = c.Flags().Changed("ignore-label")
+			f.ignores, f.batches = c.Flags().Changed("ignore-label"), c.Flags().Changed("batch")
 			return a.train(c.Context(), model, f)
 		})
 	c.Flags().StringVar(&f.data, "data", "", "archive of arrays, .npz: one for each input, and \"target\"")
@@ -105,13 +106,17 @@ func (f *trainFlags) check() (budget int64, err error) {
 	case optimizers[f.optimizer] == nil:
 		return 0, unknownChoice("optimizer", f.optimizer, slices.Sorted(maps.Keys(optimizers)))
 	}
+	least := 0.0
+	if f.batches {
+		least = 1
+	}
 	for _, n := range []struct {
 		flag  string
 		v     float64
 		least float64
 		want  string
 	}{{"rate", f.rate, math.SmallestNonzeroFloat64, "a finite number above 0"}, {"decay", f.decay, 0, "a finite number from 0 on"}, {"clip", f.clip, 0, "a finite length, or 0 for none"},
-		{"batch", float64(f.batch), 0, "a number of examples, or 0 for the model's"}, {"epochs", float64(f.epochs), 1, "a number of passes"},
+		{"batch", float64(f.batch), least, "a number of examples; leave the flag out for the model's"}, {"epochs", float64(f.epochs), 1, "a number of passes"},
 		{"steps", float64(f.steps), 0, "a number of steps, or 0 for all"}, {"warmup", float64(f.warmup), 0, "a number of steps"}, {"accumulate", float64(f.accumulate), 1, "a number of steps"}} {
 		if !(n.v >= n.least) || math.IsInf(n.v, 0) {
 			return 0, usagef("--%s %v: want %s", n.flag, n.v, n.want)
@@ -184,11 +189,11 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 	}
 	t, err := train.New(ctx, m, train.Options{Loss: loss, Output: f.output, Learn: f.learn, Optimizer: optimizers[f.optimizer](f.decay), Rate: rate,
 		ClipNorm: f.clip, Accumulate: f.accumulate, Budget: budget, Seed: a.seed, Compile: append(d.shapes(m), opts...)})
-	if err != nil {
-		return err
+	if err == nil {
+		err = d.fit(t)
 	}
-	if err := d.fit(t); err != nil {
-		return err
+	if err != nil {
+		return trainingOf(model, err)
 	}
 	res := trainJSON{Model: model, Output: f.out, Learned: t.Learned(), Examples: d.count, Batch: d.batch, ArenaBytes: t.Plan().ArenaBytes, Kept: t.Kept()}
 	c := &checkpoint{path: f.checkpoint, of: training{Examples: d.count, Batch: d.batch, Seed: a.seed}, written: time.Now()}
@@ -229,6 +234,14 @@ func (a *app) fit(ctx context.Context, t *train.Trainer, d *examples, c *checkpo
 		return wrong
 	}
 	return err
+}
+
+// trainingOf adds the model's name to an error of its training, unless that names it.
+func trainingOf(model string, err error) error {
+	if strings.Contains(err.Error(), model) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", model, err)
 }
 
 // trained writes the model and the curve, and tells of both.

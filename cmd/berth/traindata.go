@@ -63,7 +63,7 @@ func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
 		d.batch = min(32, d.count)
 	}
 	if d.batch < 1 || d.batch > d.count {
-		return nil, fmt.Errorf("%s has %d examples, fewer than the %d of a step", f.data, d.count, d.batch)
+		return nil, fmt.Errorf("%s has %d examples, fewer than the %d of a step; give more, or a smaller --batch", f.data, d.count, d.batch)
 	}
 	return d, nil
 }

@@ -112,7 +112,8 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	return ctx.Err()
 }
 
-// verifyCases runs the cases until one is interrupted; that one does not count. The error is that there is no device to run them on.
+// verifyCases runs the cases until one is interrupted; that one does not count. The error is that there is no device to run them on, or that no
+// machine has as many threads.
 func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planners []string, opts []berth.Option, f verifyFlags) (n tally, lines []string, _ error) {
 	bar := a.newProgress(len(cases) * len(planners))
 	defer bar.done()
@@ -124,7 +125,7 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 			if ctx.Err() != nil {
 				return n, lines, nil
 			}
-			if lacksDevice(err) {
+			if lacksDevice(err) || flagOf(err) == "--threads" {
 				return n, lines, err
 			}
 			compared := true

@@ -54,6 +54,7 @@ func TestVerify(t *testing.T) {
 	assert.Equal(t, "3 passed, 0 failed, 0 skipped; 3 data sets run\n", ok(t, "verify", dir, "--optimized", "--check"))
 
 	assert.Equal(t, "3 passed, 0 failed, 0 skipped; 3 data sets run\n", ok(t, "verify", dir, "--backend", "reference"))
+	fails(t, exitUsage, []string{"--threads 99999: want at most"}, "verify", dir, "--threads", "99999")
 	fails(t, exitUsage, []string{`no backend "tpu"`}, "verify", dir, "--backend", "tpu")
 	fails(t, exitFailed, []string{"/test_data_set_0: "}, "verify", dir, "--backend", "cuda", "--device", "9999") // no case has failed: none ran
 

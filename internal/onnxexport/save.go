@@ -126,7 +126,7 @@ func (x *exporter) files(path string) ([]safefile.File, error) {
 	if _, err := onnxwire.Size(x.opts.Context, x.model); err != nil {
 		return nil, &ExportError{Reason: err.Error(), Err: err}
 	}
-	data := safefile.File{Path: dir + location, Fill: func(w io.Writer) error { return writeData(w, moved) }}
+	data := safefile.File{Path: dir + location, Named: true, Fill: func(w io.Writer) error { return writeData(w, moved) }}
 	return []safefile.File{data, write}, nil
 }
 

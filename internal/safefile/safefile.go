@@ -36,11 +36,13 @@ import (
 	"time"
 )
 
-// File is a file to write: Fill writes its content. A temporary one is not brought to the disk: it need not outlive the system.
+// File is a file to write: Fill writes its content. A temporary one is not brought to the disk: it need not outlive the system. One that is
+// named by the program, not by its user, is written in the place of a symbolic link: where that leads, nobody said that something be written.
 type File struct {
 	Path      string
 	Fill      func(io.Writer) error
 	Temporary bool
+	Named     bool
 }
 
 // step is called before each change of the file system with its name and path. Tests let it fail or end the process.
@@ -73,7 +75,7 @@ func Write(path string, fill func(io.Writer) error) error {
 func WriteAll(ctx context.Context, obsolete func(alone bool) []string, files ...File) error {
 	all := make(group, len(files))
 	for i, f := range files {
-		t, err := resolve(f.Path)
+		t, err := f.target()
 		if err != nil {
 			return err
 		}

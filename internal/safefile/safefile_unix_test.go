@@ -120,6 +120,19 @@ func TestOwner(t *testing.T) {
 	assert.Equal(t, map[string]string{"f": "new", "twin": "old"}, contents(t, dir))
 }
 
+// TestLinksAtNamedFiles: a file that the program names replaces a link at its name, wherever that leads, and nothing is written there.
+func TestLinksAtNamedFiles(t *testing.T) {
+	for _, to := range []string{"other", "nothing", ".", "link"} {
+		t.Run(to, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "other"), []byte("old"), 0o600))
+			require.NoError(t, os.Symlink(to, filepath.Join(dir, "link")))
+			require.NoError(t, WriteAll(t.Context(), nil, File{Path: filepath.Join(dir, "link"), Named: true, Fill: text("x")}, File{Path: filepath.Join(dir, "m"), Fill: text("y")}))
+			assert.Equal(t, map[string]string{"other": "old", "link": "x", "m": "y"}, contents(t, dir))
+		})
+	}
+}
+
 // TestReadOnly: a file that may not be written to is not replaced either, also by root and behind a link.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()

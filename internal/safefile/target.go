@@ -60,6 +60,16 @@ func (t target) isNew() bool { return t.old == nil }
 // maxLinks is how many symbolic links are followed in a row; systems give up at about as many.
 const maxLinks = 40
 
+// target is where a file is written to.
+func (f File) target() (target, error) {
+	if f.Named {
+		if info, err := os.Lstat(f.Path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return target{path: f.Path}, nil
+		}
+	}
+	return resolve(f.Path)
+}
+
 // resolve follows symbolic links to a regular file that may be written to, or to the place for a new one.
 func resolve(path string) (target, error) {
 	if path == "" {
