@@ -35,19 +35,7 @@ type content struct {
 	value int
 	block int // the block it lies in
 	at, n int64
-	life  life
-}
-
-// hold adds a content to the class.
-func (f *Folding) hold(c *Class, x content) {
-	for i := range c.held {
-		h := &c.held[i]
-		if h.value == x.value && h.at == x.at && h.n == x.n {
-			h.life = f.times.union(h.life, x.life)
-			return
-		}
-	}
-	c.held = append(c.held, x)
+	life  *life // of the value, the same wherever it may lie
 }
 
 // move shifts everything in the class by n bytes.
@@ -130,7 +118,7 @@ func (f *Folding) clash(x, y *Class, shift int64, except liveness.Set) bool {
 	first, end := x.around(y.life)
 	for i := x.skip(first, end); i < len(x.held); i = x.skip(i+1, end) {
 		a := &x.held[i]
-		if a.at >= shift+y.Bytes || a.at+a.n <= shift || !f.times.meet(a.life, y.life, except) {
+		if a.at >= shift+y.Bytes || a.at+a.n <= shift || !f.times.meet(*a.life, y.life, except) {
 			continue
 		}
 		if f.clashWith(a, y, shift, except) {
@@ -142,14 +130,14 @@ func (f *Folding) clash(x, y *Class, shift int64, except liveness.Set) bool {
 
 // clashWith reports whether a content of another class and one of y, whose origin lies shift bytes after the other's, would.
 func (f *Folding) clashWith(a *content, y *Class, shift int64, except liveness.Set) bool {
-	first, end := y.around(a.life)
+	first, end := y.around(*a.life)
 	for i := y.skip(first, end); i < len(y.held); i = y.skip(i+1, end) {
 		b := &y.held[i]
 		at := b.at + shift
 		if at >= a.at+a.n || a.at >= at+b.n || f.same.agree(a.value, a.at, b.value, at) || f.times.exclusive(a.block, b.block) {
 			continue
 		}
-		if f.times.meet(a.life, b.life, except) {
+		if f.times.meet(*a.life, *b.life, except) {
 			return true
 		}
 	}

@@ -50,6 +50,8 @@ type Folding struct {
 	lay   *liveness.Layout
 	times times
 	same  *contents
+	shows shows
+	tries int   // pairs of alternatives tried
 	load  *load // by the classes as they are now; nil without an order
 	// least is a bound for the most that is held at once, however one folds.
 	least int64
@@ -142,24 +144,17 @@ func (f *Folding) with(ctx context.Context, t *liveness.Timeline, o options, pre
 func newFolding(ctx context.Context, l *liveness.Layout, when times) *Folding {
 	f := &Folding{Classes: make([]Class, 0, len(l.Vars)), Of: make([]int, len(l.Vars)), Offset: make([]int64, len(l.Vars)), lay: l, times: when, same: newContents(len(l.Vars))}
 	var ids slab.Of[int]
-	var held slab.Of[content]
 	for v := range l.Vars {
 		x := &l.Vars[v]
 		f.Of[v] = -1
 		if x.Kind == liveness.Block {
 			f.Of[v] = len(f.Classes)
-			f.Classes = append(f.Classes, Class{Vars: ids.Make(1), Bytes: x.Bytes, held: held.Make(1)[:0]})
+			f.Classes = append(f.Classes, Class{Vars: ids.Make(1), Bytes: x.Bytes})
 			f.Classes[f.Of[v]].Vars[0] = v
 		}
 	}
-	for v := range l.Vars {
-		if ctx.Err() != nil {
-			break
-		}
-		for _, r := range l.Roots(v) {
-			f.hold(&f.Classes[f.Of[r]], content{l.Shown(v), r, 0, l.Vars[r].Bytes, when.of(v)})
-		}
-	}
+	f.shows = showsOf(ctx, l, when)
+	f.holdAll(ctx)
 	for i := range f.Classes {
 		if ctx.Err() != nil {
 			break
@@ -181,28 +176,6 @@ func foldingOf(ctx context.Context, t *liveness.Timeline) *Folding {
 		f.load.put(&f.Classes[i], 1)
 	}
 	return f
-}
-
-// mergeAlternatives folds the places a merged value may come from, as far as they
-// are alike: they hold it in turn, never at once.
-func (f *Folding) mergeAlternatives(ctx context.Context, alike func(a, b int) bool) {
-	vars := f.lay.Vars
-	for v, x := range vars {
-		if ctx.Err() != nil {
-			return
-		}
-		if x.Kind != liveness.Pointer || !x.Phi || len(x.Sources) < 2 {
-			continue
-		}
-		roots := f.lay.Roots(v)
-		for i, a := range roots {
-			for _, b := range roots[i+1:] {
-				if vars[a].Bytes == vars[b].Bytes && alike(a, b) && f.try(a, b, 0, nil) {
-					f.Merges++
-				}
-			}
-		}
-	}
 }
 
 // try puts block b at by bytes after the start of block a, folding their

@@ -24,7 +24,7 @@ func longClass(r *rand.Rand, contents, inTurn, firstBlock int) *Class {
 		if r.IntN(3) == 0 {
 			points = liveness.Set{{Lo: lo, Hi: lo + 2}, {Lo: lo + 5, Hi: lo + 8}}
 		}
-		one := &Class{Bytes: 64, held: []content{{value: firstBlock + i, block: firstBlock + i, at: int64(r.IntN(2) * 32), n: 32, life: life{points: points}}}}
+		one := &Class{Bytes: 64, held: []content{{value: firstBlock + i, block: firstBlock + i, at: int64(r.IntN(2) * 32), n: 32, life: &life{points: points}}}}
 		c.absorb(one, 0, life{points: c.life.points.Union(points)})
 	}
 	return c

@@ -71,7 +71,7 @@ func (c anyOrder) of(v int) life {
 func (c anyOrder) all(_ int, held []content) life {
 	out := life{steps: &touched{}}
 	for _, h := range held {
-		out = c.union(out, h.life)
+		out = c.union(out, *h.life)
 	}
 	return out
 }

@@ -91,37 +91,12 @@ func (t *Timeline) extend(ctx context.Context) {
 
 // Roots returns the blocks a variable's bytes may belong to, ascending; for a
 // block that is itself. A pointer to constants or inputs only has none. The list
-// must not be changed.
+// must not be changed. Variables that share a list have it from the same first element on; no two lists do otherwise.
 func (t *Layout) Roots(v int) []int {
 	if v == None {
 		return nil
 	}
 	return t.roots[v]
-}
-
-// findRoots notes the roots of all variables of a finished layout.
-func (t *Layout) findRoots(ctx context.Context) error {
-	t.roots, t.shown = make([][]int, len(t.Vars)), make([]int, len(t.Vars))
-	own := make([]int, len(t.Vars))
-	for v := range t.Vars {
-		if v%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		t.shown[v] = t.shownBy(v)
-		switch s := t.Vars[v].Sources; {
-		case len(s) == 1 && s[0] < v:
-			t.roots[v] = t.roots[s[0]]
-		case len(s) == 0 && t.Vars[v].Kind == Block:
-			own[v] = v
-			t.roots[v] = own[v : v+1 : v+1]
-		default:
-			t.roots[v] = t.rootsOf(ctx, v)
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // shownBy follows views to a variable whose answer is known, or that is no view.
