@@ -59,6 +59,26 @@ func (s *shows) needed(when times, roots []int, block int, except liveness.Set) 
 	return own != nil && slices.ContainsFunc(s.byList[&roots[0]], func(v int) bool { return v != block && when.meet(*s.lives[v], *own, except) })
 }
 
+// vain reports that a result clashes with every block of a list that it might be written over: something that may lie in any of them is
+// needed while the result is, not only at the steps that write it.
+func vain(ctx context.Context, t *liveness.Timeline) func(roots []int, out int) bool {
+	var s shows
+	var written []liveness.Set
+	return func(roots []int, out int) bool {
+		if written == nil {
+			s, written = showsOf(ctx, &t.Layout, oneOrder{t}), make([]liveness.Set, len(t.Vars))
+			for at, st := range t.Steps {
+				for _, v := range st.Out {
+					if v != liveness.None && t.Vars[v].Kind == liveness.Block {
+						written[v] = written[v].Union(liveness.Set{{Lo: at, Hi: at + 1}})
+					}
+				}
+			}
+		}
+		return t.Vars[out].Bytes > 0 && s.needed(oneOrder{t}, roots, out, written[out])
+	}
+}
+
 // holdAll notes what may lie in each class of one block.
 func (f *Folding) holdAll(ctx context.Context) {
 	many := make([]int, len(f.Classes))

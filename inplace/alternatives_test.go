@@ -3,6 +3,7 @@ package inplace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,7 @@ func TestWorkInARowOfNests(t *testing.T) {
 		f := foldingOf(context.Background(), tl)
 		f.mergeAlternatives(context.Background(), func(a, b int) bool { return true })
 		assert.LessOrEqual(t, f.tries, 4*many, "pairs tried")
+		assert.LessOrEqual(t, len(overs(context.Background(), &tl.Layout, vain(context.Background(), tl))), 20*many, "results over operands")
 		lists := map[*int]bool{}
 		for v := range tl.Vars {
 			if r := tl.Roots(v); len(r) > 1 {
@@ -78,6 +80,21 @@ func TestPairsLeftOutClash(t *testing.T) {
 					assert.False(t, tl.Vars[a].Bytes == tl.Vars[b].Bytes && f.try(a, b, 0, nil), "%s and %s", tl.String(a), tl.String(b))
 				}
 			}
+		}
+	}
+}
+
+// TestVainOversClash: a result that is not tried over the blocks of a long list would have been tried in vain.
+func TestVainOversClash(t *testing.T) {
+	tl := lay(t, parse(t, nests(20)))
+	ctx := context.Background()
+	f := foldingOf(ctx, tl)
+	kept := overs(ctx, &tl.Layout, vain(ctx, tl))
+	all := overs(ctx, &tl.Layout, nil)
+	assert.Less(t, len(kept), len(all))
+	for _, p := range all {
+		if !slices.ContainsFunc(kept, func(k over) bool { return k.in == p.in && k.out == p.out }) {
+			assert.False(t, f.try(p.in, p.out, 0, p.points), "%s over %s", tl.String(p.out), tl.String(p.in))
 		}
 	}
 }

@@ -58,7 +58,7 @@ func decided(t *liveness.Timeline, list []over, wins []windowUse, bits uint) int
 // exhaustive is the least peak over all decisions; ok is false if there are too
 // many to go through.
 func exhaustive(t *liveness.Timeline) (least int64, ok bool) {
-	list := overs(context.Background(), &t.Layout)
+	list := overs(context.Background(), &t.Layout, nil)
 	var wins []windowUse
 	for _, w := range concatsOf(context.Background(), &t.Layout) {
 		wins = append(wins, w.uses...)
@@ -124,7 +124,7 @@ func TestFoldAgainstAllChoices(t *testing.T) {
 			continue
 		}
 		f := Fold(context.Background(), tl, Options{})
-		first := foldWith(context.Background(), tl, options{true, overs(context.Background(), &tl.Layout), concatsOf(context.Background(), &tl.Layout), 0}, nil)
+		first := foldWith(context.Background(), tl, options{true, overs(context.Background(), &tl.Layout, nil), concatsOf(context.Background(), &tl.Layout), 0}, nil)
 		require.GreaterOrEqual(t, f.Peak(), least, "seed %d: better than the best: exhaustive leaves something out", seed)
 		require.LessOrEqual(t, f.least, least, "seed %d: the bound does not hold", seed)
 		graphs++
@@ -166,7 +166,7 @@ func TestChoices(t *testing.T) {
 			least, ok := exhaustive(tl)
 			require.True(t, ok)
 			assert.Equal(t, c.plain, Fold(context.Background(), tl, Options{NoInPlace: true}).Peak(), "nothing folded")
-			assert.Equal(t, c.greedy, foldWith(context.Background(), tl, options{true, overs(context.Background(), &tl.Layout), concatsOf(context.Background(), &tl.Layout), 0}, nil).Peak(), "without the search")
+			assert.Equal(t, c.greedy, foldWith(context.Background(), tl, options{true, overs(context.Background(), &tl.Layout, nil), concatsOf(context.Background(), &tl.Layout), 0}, nil).Peak(), "without the search")
 			assert.Equal(t, c.want, Fold(context.Background(), tl, Options{}).Peak())
 			assert.Equal(t, least, c.want, "the best of all choices")
 		})

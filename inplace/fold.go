@@ -110,7 +110,7 @@ func (c *options) find(ctx context.Context, t *liveness.Timeline, o Options) {
 	if o.NoInPlace {
 		return
 	}
-	c.overs = overs(ctx, &t.Layout)
+	c.overs = overs(ctx, &t.Layout, vain(ctx, t))
 	if o.NoSmaller {
 		c.overs = slices.DeleteFunc(c.overs, func(p over) bool { return p.smaller })
 	}

@@ -40,8 +40,9 @@ type choice struct {
 	joined  bool // out is a concatenation, in the operand not to be made inside it
 }
 
-// overs lists all pairs, in order of the steps.
-func overs(ctx context.Context, t *liveness.Layout) []over {
+// overs lists all pairs, in order of the steps, but for those of a list of many blocks and a result that vain reports. A nil vain reports
+// none.
+func overs(ctx context.Context, t *liveness.Layout, vain func(roots []int, out int) bool) []over {
 	list := make([]over, 0, len(t.Steps))
 	known := pairIndex{first: make([]int32, len(t.Vars))}
 	var runs slab.Of[liveness.Range]
@@ -50,7 +51,7 @@ func overs(ctx context.Context, t *liveness.Layout) []over {
 		if ctx.Err() != nil {
 			break
 		}
-		found = overwritable(ctx, found[:0], t, s)
+		found = overwritable(ctx, found[:0], t, s, vain)
 		for i, o := range found {
 			if i%64 == 63 && ctx.Err() != nil {
 				break
@@ -257,7 +258,7 @@ func (f *Folding) bare(v int) bool { return f.Classes[f.Of[v]].Bytes == f.lay.Va
 
 // overwritable appends the blocks that step s may write over: in is read there
 // through pairs with out only, and begins where out may begin.
-func overwritable(ctx context.Context, out []over, t *liveness.Layout, s int) []over {
+func overwritable(ctx context.Context, out []over, t *liveness.Layout, s int, vain func(roots []int, out int) bool) []over {
 	st := &t.Steps[s]
 	if st.Border || st.Node == nil {
 		return out
@@ -279,7 +280,11 @@ func overwritable(ctx context.Context, out []over, t *liveness.Layout, s int) []
 			if !ok || (k == 0) != (int64(bytes) == t.Vars[o].Bytes) || int64(bytes) < t.Vars[o].Bytes {
 				continue
 			}
-			for _, r := range t.Roots(st.In[a.In]) {
+			roots := t.Roots(st.In[a.In])
+			if len(roots) > manyRoots && vain != nil && vain(roots, o) {
+				continue
+			}
+			for _, r := range roots {
 				if r != o && t.Vars[r].Bytes == int64(bytes) && !shared[rootOf{r, a.Out}] {
 					out = append(out, over{in: r, out: o, smaller: k == 1})
 				}
@@ -323,6 +328,9 @@ func sharedRoots(ctx context.Context, t *liveness.Layout, st *liveness.Step, pai
 	}
 	return shared
 }
+
+// manyRoots is from how many blocks on, which an operand may lie in, they are looked at together.
+const manyRoots = 16
 
 // manyPairs is from how many pairs on they are looked up in a set.
 const manyPairs = 16

@@ -127,7 +127,7 @@ func guideInOrder(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Opti
 			out.concats[jointOf(&t.Layout, u.operand, u.result)] = true
 		}
 	}
-	for _, x := range overs(ctx, &t.Layout) {
+	for _, x := range overs(ctx, &t.Layout, nil) {
 		if together(x.in, x.out, 0) {
 			out.overs[jointOf(&t.Layout, x.in, x.out)] = true
 		}
@@ -157,7 +157,7 @@ func foldParallel(ctx context.Context, c *liveness.Concurrent, o Options, by gui
 		return f
 	}
 	asked := func(p over) bool { return by.overs[jointOf(&c.Layout, p.in, p.out)] }
-	list := slices.DeleteFunc(overs(ctx, &c.Layout), func(p over) bool { return !alike(p.in, p.out) || p.smaller && (o.NoSmaller || !asked(p)) })
+	list := slices.DeleteFunc(overs(ctx, &c.Layout, nil), func(p over) bool { return !alike(p.in, p.out) || p.smaller && (o.NoSmaller || !asked(p)) })
 	sort.SliceStable(list, func(i, j int) bool { return rank(asked(list[i])) < rank(asked(list[j])) })
 	points := map[joint]liveness.Set{}
 	for _, p := range list {
