@@ -114,13 +114,28 @@ func Build(ctx context.Context, g *ssa.Graph, o Options) (_ *Timeline, err error
 	if err := cmp.Or(t.solve(ctx, b.arm), memory.CheckContext(ctx, "the live ranges")); err != nil {
 		return nil, err
 	}
-	for _, p := range b.pins {
+	t.keepPinned(b.pins)
+	return t, nil
+}
+
+// keepPinned lets blocks live where they are pinned. The loops of a row pin the same blocks one after the other, so what is pinned is joined
+// for each block before its live range is.
+func (t *Timeline) keepPinned(pins []pin) {
+	if len(pins) == 0 {
+		return
+	}
+	pinned := make([]Set, len(t.Vars))
+	for _, p := range pins {
+		over := Set{p.over}
 		for _, r := range t.Roots(p.v) {
-			t.Own[r] = t.Own[r].Union(Set{p.over})
-			t.Live[r] = t.Live[r].Union(Set{p.over})
+			pinned[r] = pinned[r].Union(over)
 		}
 	}
-	return t, nil
+	for r, over := range pinned {
+		if len(over) > 0 {
+			t.Own[r], t.Live[r] = t.Own[r].Union(over), t.Live[r].Union(over)
+		}
+	}
 }
 
 // PlacesOf returns the places of a value, nil if it owns none.
