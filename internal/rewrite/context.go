@@ -189,7 +189,7 @@ func (c *Context) nodeLike(mark, n *ssa.Node, in []*ssa.Value) *ssa.Node {
 // Identity that only names a result of the model has to stay.
 func (c *Context) forward(n *ssa.Node, v *ssa.Value) bool {
 	old := n.Out[0]
-	if is(n, "Identity") && c.top() && c.graph.IsResult(old) && len(old.Uses()) == 0 && v.Const == nil && (v.Def == nil || c.graph.IsResult(v)) {
+	if is(n, "Identity") && c.top() && c.graph.IsResult(old) && len(old.Uses()) == 0 && v.Const == nil && !c.renames(v) {
 		return false
 	}
 	c.replace(old, v)
@@ -208,7 +208,7 @@ func (c *Context) replaceResults(n *ssa.Node, with func(i int) *ssa.Value) {
 // replace makes every reader of old read v, and drops the node of old once none
 // of its results is read. v must be defined before every reader of old.
 //
-// A result of the model keeps its name: v takes it over where v may be renamed,
+// A result of the model keeps its name: v takes it over where v may be renamed ([Context.renames]),
 // else the node of old becomes an Identity of v.
 func (c *Context) replace(old, v *ssa.Value) {
 	v.Type, _ = v.Type.Refine(old.Type)
@@ -217,7 +217,7 @@ func (c *Context) replace(old, v *ssa.Value) {
 	case v.Const != nil:
 		v = c.graph.AddConst(old.Name, v.Const)
 		old.Name = c.fresh(old.Name)
-	case v.Def != nil && !c.graph.IsResult(v):
+	case c.renames(v):
 		v.Name, old.Name = old.Name, v.Name
 	default:
 		c.viaIdentity(old, v)
@@ -226,6 +226,14 @@ func (c *Context) replace(old, v *ssa.Value) {
 	c.graph.ReplaceUses(old, v)
 	c.killIfUnread(old.Def)
 }
+
+// renames reports that a value may take over the name of a result. What a random node without a seed draws depends on its result's name.
+func (c *Context) renames(v *ssa.Value) bool {
+	return v.Def != nil && !c.graph.IsResult(v) && (v.Def.Has("seed") || deterministic(ops.Of(v.Def)))
+}
+
+// deterministic reports an operator, or an unknown one, whose results are not drawn.
+func deterministic(o *ops.Op) bool { return o == nil || o.Facts.Randomness == ops.Deterministic }
 
 // viaIdentity lets the inner readers of a model result read v, and computes the
 // result itself as Identity(v).

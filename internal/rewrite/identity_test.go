@@ -8,6 +8,8 @@ func TestIdentity(t *testing.T) {
 			%a = Identity(%x) %y = Relu(%a) out %y`, after: `in %x: float32[N,4] %y = Relu(%x) out %y`},
 		{name: "identity names an output", before: `in %x: float32[N,4] %a = Relu(%x) %y = Identity(%a) out %y`,
 			after: `in %x: float32[N,4] %y = Relu(%x) out %y`},
+		{name: "what is drawn depends on its name: stays", before: `%a = RandomNormal() [shape=[2, 3]] %y = Identity(%a) out %y`},
+		{name: "drawn by a seed", before: `%a = RandomNormal() [seed=1.0, shape=[2, 3]] %y = Identity(%a) out %y`, after: `%y = RandomNormal() [seed=1.0, shape=[2, 3]] out %y`},
 		{name: "output is an input: stays", before: `in %x: float32[N,4] %y = Identity(%x) out %y`},
 		{name: "output is another output: stays", before: `in %x: float32[N,4] %a = Relu(%x) %y = Identity(%a) out %a, %y`},
 		{name: "output is an input, other readers do not wait", before: `in %x: float32[N,4]

@@ -125,7 +125,11 @@ func inferSplit(n *ssa.Node) []ops.Inferred {
 	parts := kit.Try(splitLengths(n, t.Shape[axis]))
 	content, at := kit.Known(n, 0), int64(0)
 	for i, p := range parts {
-		out[i].Type = ssa.TensorOf(t.DType, kit.WithDim(t.Shape, axis, p)...)
+		if i > 0 && p.Equal(parts[i-1]) {
+			out[i].Type = out[i-1].Type // a node may have a million equal parts
+		} else {
+			out[i].Type = ssa.TensorOf(t.DType, kit.WithDim(t.Shape, axis, p)...)
+		}
 		k, ok := p.Const()
 		if content == nil || len(t.Shape) != 1 || !ok || at+k > int64(len(content)) {
 			content = nil
