@@ -4,10 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ssa"
 )
+
+// manyResults is from how many results on the memory for their types is asked for.
+const manyResults = 1024
 
 // Infer applies a node's type and shape rule and stores what it says on the
 // results. Results of opaque nodes keep the type they have.
@@ -29,6 +34,11 @@ func InferContext(ctx context.Context, n *ssa.Node) (err error) {
 	}
 	if err != nil {
 		return AtNode("shape inference", n, &StructureError{err})
+	}
+	if len(n.Out) >= manyResults {
+		if err := sysmem.BudgetOf(ctx).AskContext(ctx, "the types of the results of a node", int64(len(n.Out))*int64(unsafe.Sizeof(Inferred{}))); err != nil {
+			return AtNode("shape inference", n, err)
+		}
 	}
 	facts, err := o.rule(ctx, n)
 	if err != nil {

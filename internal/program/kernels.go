@@ -35,6 +35,7 @@ import (
 const (
 	kernelBytes = 32 << 20
 	kernelSize  = 1 << 10
+	kernelShare = 16 // and no more than this part of the budget
 )
 
 // kernels prepares nodes once for each kind.
@@ -137,6 +138,9 @@ func (k *kernels) fill(key string, p *prepared, f func(p *prepared) error) error
 			delete(k.made, key)
 		} else {
 			p.bytes = kernelSize + int64(len(key)) + p.Held + p.Tables
+			for _, out := range p.outs { // an array may have any number of dimensions
+				p.bytes += int64(len(out.shape)) * 8
+			}
 			k.bytes += p.bytes
 			k.trim()
 		}
@@ -239,7 +243,7 @@ func (k *kernels) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.made = map[string]*prepared{}
-	k.bytes, k.limit = 0, kernelBytes
+	k.bytes, k.limit = 0, min(kernelBytes, k.memory.Bytes()/kernelShare)
 }
 
 // PackedBytes is what kernels made of constants, those that they share once: the kernels of nodes with known shapes,
