@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"nil", nil, "is nil"},
 		{"size", with(func(b *planner.Buffer) { b.Size = -1 }), "negative size"},
-		{"huge size", with(func(b *planner.Buffer) { b.Size = 1 << 62 }), "too large"},
+		{"huge size", with(func(b *planner.Buffer) { b.Size = 1 << 62 }), "more than any memory"},
 		{"alignment", with(func(b *planner.Buffer) { b.Align = -2 }), "negative alignment"},
 		{"life", with(func(b *planner.Buffer) { b.Lo = 3 }), "ends before it begins"},
 		{"point", with(func(b *planner.Buffer) { b.Hi = math.MaxInt }), "outside the supported range"},
