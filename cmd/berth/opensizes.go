@@ -27,13 +27,18 @@ import (
 //	channels   second dimension of an image                             3, 1, 4
 //	image      height, width, H, W, other dimensions of a 4-D input     64, 96, 160 and for the width 64, 128, 224: rounded up
 //	                                                                    to the product of the strides, twice the largest window
+//	volume     other dimensions of an input of more than four           8, 9, 16 of five, 4, 5, 6 of more, rounded up likewise
 //	past       past, cache                                              5, 9, 1
+//	heads      last dimension of a 3-D operand of an attention          8, 12, 16 elements of each head
 //	others     sequences, time                                          16, 33, 64, rounded up likewise where there are strides
 //
 // Beside the first of these that the model runs with, each dimension by itself also takes 1, 3, its other sizes of the list, and half as much again, made odd.
 
 // tried are the sizes given to open dimensions, in turn, until the model runs.
 var tried = []int{1, 2, 16, 32, 64, 160, 224, 512}
+
+// mostGuessed are the elements of the largest input that guessed sizes may give: beyond it a size is not tried.
+const mostGuessed = 1 << 22
 
 // attempt is one use of a model: inputs and their shapes.
 type attempt func(shapes map[string][]int, in map[string]ndarray.Value) error
@@ -48,7 +53,7 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 		size, lastOnly := tried[try/2], try%2 == 1
 		shapes := a.bindShapes(m, have)
 		open := a.growOpen(m, shapes, have, size, lastOnly)
-		if first != nil && len(open) == 0 || size == 1 && lastOnly {
+		if first != nil && len(open) == 0 || size == 1 && lastOnly || size > 1 && beyondGuesses(shapes, open) {
 			continue
 		}
 		in, err := a.randomInputs(m, shapes, have)
@@ -83,6 +88,17 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 		return nil
 	}
 	return cmp.Or(ctx.Err(), first)
+}
+
+// beyondGuesses reports sizes that give one of the inputs more elements than a guess may.
+func beyondGuesses(shapes map[string][]int, open []string) bool {
+	return slices.ContainsFunc(open, func(name string) bool {
+		n := 1.0
+		for _, d := range shapes[name] {
+			n *= float64(d)
+		}
+		return n > mostGuessed
+	})
 }
 
 // withOtherDraws calls use with other values of what the model uses its inputs for, until it succeeds; later inputs are drawn likewise.
@@ -406,7 +422,7 @@ func (a *app) realisticSizes(m *berth.Model, have map[string]ndarray.Value) (cas
 				}
 				open = true
 				s, named := d.SymbolName()
-				n := realisticSize(in.Type, s, i, k, of)
+				n := realisticSize(in, s, i, k, of)
 				if old, seen := symbols[s]; named && seen {
 					n = old
 				}
@@ -424,30 +440,60 @@ func (a *app) realisticSizes(m *berth.Model, have map[string]ndarray.Value) (cas
 	return cases
 }
 
-// realisticSize is the size of dimension i, called s, in case k.
-func realisticSize(t ssa.Type, s string, i, k int, of span) int {
+// realisticSize is the size of dimension i of an input, called s, in case k.
+func realisticSize(in berth.Port, s string, i, k int, of span) int {
 	has := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(strings.ToLower(s), p) })
 	}
 	up := func(n int) int { return (max(n, 2*of.window) + of.multiple - 1) / of.multiple * of.multiple }
-	image := t.Rank() == 4 && !has("seq", "time", "len", "past", "cache")
+	rank := in.Type.Rank()
+	image := rank == 4 && !has("seq", "time", "len", "past", "cache")
 	switch {
 	case has("past", "cache"):
 		return []int{5, 9, 1}[k]
-	case has("batch") || i == 0 && t.Rank() > 1 || slices.Contains([]string{"n", "b"}, strings.ToLower(s)):
+	case has("batch") || i == 0 && rank > 1 || slices.Contains([]string{"n", "b"}, strings.ToLower(s)):
 		return []int{1, 2, 3}[k]
-	case image && i == 1 && !has("height", "width"):
+	case rank == 3 && i == 2 && of.heads[in.Name] > 0:
+		return []int{8, 12, 16}[k] * of.heads[in.Name]
+	case (image || rank == 5) && i == 1 && !has("height", "width"):
 		return []int{3, 1, 4}[k]
 	case image && i == 3 || has("width"):
 		return up([]int{64, 128, 224}[k])
 	case image || has("height"):
 		return up([]int{64, 96, 160}[k])
+	case rank == 5:
+		return up([]int{8, 9, 16}[k])
+	case rank > 5:
+		return up([]int{4, 5, 6}[k])
 	}
 	return up([]int{16, 33, 64}[k])
 }
 
-// span is the largest product of strides along a path, at most 64, and the largest window with its dilation, of convolutions and pools.
-type span struct{ multiple, window int }
+// span is what nodes say of the sizes of inputs: the largest product of strides along a path, at most 64, and the largest window with its dilation,
+// of convolutions and pools, and the heads into which attentions split inputs, by name.
+type span struct {
+	multiple, window int
+	heads            map[string]int
+}
+
+// maxHeads are the most heads of an attention that a size is made for.
+const maxHeads = 256
+
+// headsOf counts the heads of inputs that are three-dimensional operands of attentions.
+func headsOf(g *ssa.Graph) map[string]int {
+	heads := map[string]int{}
+	for _, n := range g.Nodes {
+		if n.Op != "Attention" || n.Domain != "" {
+			continue
+		}
+		for i, attr := range []string{"q_num_heads", "kv_num_heads", "kv_num_heads"} {
+			if h := ops.Int(n, attr); i < len(n.In) && n.In[i] != nil && h > 0 && h <= maxHeads {
+				heads[n.In[i].Name] = int(h)
+			}
+		}
+	}
+	return heads
+}
 
 func spanOf(g *ssa.Graph) span {
 	multiple, window := 1, 1
@@ -473,5 +519,5 @@ func spanOf(g *ssa.Graph) span {
 		}
 		multiple = max(multiple, min(most, 64))
 	}
-	return span{multiple, window}
+	return span{multiple, window, headsOf(g)}
 }

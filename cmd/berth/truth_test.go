@@ -155,6 +155,11 @@ func TestOpenSizesTried(t *testing.T) {
 		{"image", pixels, nil, []string{"x=1x3x64x64", "x=2x3x96x128", "x=3x3x160x224"}},
 		{"one symbol given", pixels, []string{"--dim", "N=5"}, []string{"x=5x3x64x64", "x=5x3x96x128", "x=5x3x160x224"}},
 		{"a dilated window", `in %x: float32[N,1,H,W] %y = MaxPool(%x) [dilations=[10, 10], kernel_shape=[8, 4]] out %y`, nil, []string{"x=1x1x142x142", "x=2x1x142x142", "x=3x1x160x224"}},
+		{"a volume", `in %x: float32[?,?,?,?,?] %y = MaxPool(%x) [kernel_shape=[2, 2, 2]] out %y`, nil, []string{"x=1x3x8x8x8", "x=2x1x9x9x9", "x=3x4x16x16x16"}},
+		{"six dimensions", `in %x: float32[?,?,?,?,?,?] %y = Neg(%x) out %y`, nil, []string{"x=1x4x4x4x4x4", "x=2x5x5x5x5x5", "x=3x6x6x6x6x6"}},
+		{"sizes that only the channels fix", `in %x: float32[?,?,?,?,?] const %s: float32[5,1,1,1] = splat 2 %y = PRelu(%x, %s) out %y`, nil, []string{"x=1x5x16x16x16"}},
+		{"heads", `in %q: float32[?,?,?] in %k: float32[?,?,?] in %v: float32[?,?,?] %y = Attention(%q, %k, %v) [q_num_heads=9, kv_num_heads=3] out %y`, nil,
+			[]string{"k=1x16x24 q=1x16x72 v=1x16x24", "k=2x33x36 q=2x33x108 v=2x33x36", "k=3x64x48 q=3x64x144 v=3x64x48"}},
 		{"sequence", sequence, nil, []string{"ids=1x16 past=1x5", "ids=2x33 past=2x9", "ids=3x64 past=3x1"}},
 		{"a given shape fixes a symbol", sequence, []string{"--shape", "past=7x2"}, []string{"ids=7x16 past=7x2", "ids=7x33 past=7x2", "ids=7x64 past=7x2"}},
 	} {

@@ -289,7 +289,7 @@ func (v *verification) single(p openPlace, base, k int, of span) int {
 	port, _ := inputPort(v.m, p.input)
 	symbol, _ := p.dim.SymbolName()
 	for k := 1; k < 3; k++ {
-		sizes = append(sizes, realisticSize(port.Type, symbol, p.axis, k, of))
+		sizes = append(sizes, realisticSize(port, symbol, p.axis, k, of))
 	}
 	if n := sizes[k]; n != base && slices.Index(sizes, n) == k {
 		return n
