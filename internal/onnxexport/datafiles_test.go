@@ -200,6 +200,26 @@ func TestCopy(t *testing.T) {
 	}
 }
 
+// TestLinksAtDataFiles: a link at the name of a data file is replaced, by saving and by copying, and the file that it leads to stays.
+func TestLinksAtDataFiles(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "m.onnx")
+	require.NoError(t, Save(filled(t, 100, 1), from, external))
+	for name, write := range map[string]func(path string) error{
+		"Save": func(path string) error { return Save(filled(t, 100, 1), path, external) },
+		"Copy": func(path string) error { _, err := Copy(t.Context(), from, path); return err },
+	} {
+		dir := t.TempDir()
+		other := filepath.Join(dir, "other")
+		require.NoError(t, os.WriteFile(other, []byte("of somebody"), 0o644))
+		require.NoError(t, os.Symlink("other", filepath.Join(dir, filepath.Base(dataOf(t, from)[0]))))
+		require.NoError(t, write(filepath.Join(dir, "m.onnx")))
+		got, err := os.ReadFile(other)
+		require.NoError(t, err)
+		assert.Equal(t, "of somebody", string(got), name)
+		assert.Equal(t, float32(1), weight(t, filepath.Join(dir, "m.onnx")), name)
+	}
+}
+
 func fileThere(path string) bool { _, err := os.Lstat(path); return err == nil }
 
 // TestDataFilesOfOddNames: any name, a link into another folder, and the same bytes twice.

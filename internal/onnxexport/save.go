@@ -72,9 +72,9 @@ func Copy(ctx context.Context, from, path string) (data []string, err error) {
 	dir, _ := filepath.Split(path)
 	for _, w := range weights {
 		data = append(data, dir+filepath.Base(w))
-		files = append(files, copied(w, data[len(data)-1]))
+		files = append(files, safefile.File{Path: data[len(data)-1], Named: true, Fill: copying(w)})
 	}
-	files = append(files, copied(from, path))
+	files = append(files, safefile.File{Path: path, Fill: copying(from)})
 	read, _ := DataFiles(ctx, path)
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -82,9 +82,9 @@ func Copy(ctx context.Context, from, path string) (data []string, err error) {
 	return data, safefile.WriteAll(ctx, func(alone bool) []string { return obsolete(ctx, path, read, alone) }, files...)
 }
 
-// copied is a file with the content of another one.
-func copied(from, path string) safefile.File {
-	return safefile.File{Path: path, Fill: func(w io.Writer) error {
+// copying fills a file with the content of another one.
+func copying(from string) func(io.Writer) error {
+	return func(w io.Writer) error {
 		in, err := os.Open(from)
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ func copied(from, path string) safefile.File {
 		defer in.Close()
 		_, err = io.Copy(w, in)
 		return err
-	}}
+	}
 }
 
 // files lists what is to be written: the data file if there is one, then the model.

@@ -4,6 +4,7 @@ package safefile
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"net"
@@ -131,6 +132,25 @@ func TestLinksAtNamedFiles(t *testing.T) {
 			assert.Equal(t, map[string]string{"other": "old", "link": "x", "m": "y"}, contents(t, dir))
 		})
 	}
+}
+
+// TestReplacedLinkStaysReplaced: when a later file can not be renamed, the one in the place of a link stays: an old model may read it by that name.
+func TestReplacedLinkStaysReplaced(t *testing.T) {
+	dir := t.TempDir()
+	data, model := filepath.Join(dir, "data"), filepath.Join(dir, "model")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "elsewhere"), []byte("weights"), 0o600))
+	require.NoError(t, os.WriteFile(model, []byte("old"), 0o600))
+	require.NoError(t, os.Symlink("elsewhere", data))
+	cause := errors.New("no")
+	step = func(op, path string) error {
+		if op == "rename" && path == model {
+			return cause
+		}
+		return nil
+	}
+	defer func() { step = func(string, string) error { return nil } }()
+	require.ErrorIs(t, WriteAll(t.Context(), nil, File{Path: data, Named: true, Fill: text("weights")}, File{Path: model, Fill: text("new")}), cause)
+	assert.Equal(t, map[string]string{"data": "weights", "elsewhere": "weights", "model": "old"}, contents(t, dir))
 }
 
 // TestReadOnly: a file that may not be written to is not replaced either, also by root and behind a link.

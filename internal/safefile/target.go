@@ -52,10 +52,11 @@ func refuseKind(path string, mode fs.FileMode) error {
 type target struct {
 	path string
 	old  fs.FileInfo // of the file that is there; nil if there is none
+	link bool        // a link is there, in whose place the file is written
 	like fs.FileInfo // of the file whose permissions a new one gets; nil if there is none
 }
 
-func (t target) isNew() bool { return t.old == nil }
+func (t target) isNew() bool { return t.old == nil && !t.link }
 
 // maxLinks is how many symbolic links are followed in a row; systems give up at about as many.
 const maxLinks = 40
@@ -64,7 +65,7 @@ const maxLinks = 40
 func (f File) target() (target, error) {
 	if f.Named {
 		if info, err := os.Lstat(f.Path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return target{path: f.Path}, nil
+			return target{path: f.Path, link: true}, nil
 		}
 	}
 	return resolve(f.Path)
