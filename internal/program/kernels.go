@@ -134,15 +134,20 @@ func (k *kernels) fill(key string, p *prepared, f func(p *prepared) error) error
 	defer func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
+		kept := k.made[key] == p // not forgotten meanwhile
 		if err != nil {
-			delete(k.made, key)
+			if kept {
+				delete(k.made, key)
+			}
 		} else {
 			p.bytes = kernelSize + int64(len(key)) + p.Held + p.Tables
 			for _, out := range p.outs { // an array may have any number of dimensions
 				p.bytes += int64(len(out.shape)) * 8
 			}
-			k.bytes += p.bytes
-			k.trim()
+			if kept {
+				k.bytes += p.bytes
+				k.trim()
+			}
 		}
 		if p.done != nil {
 			close(p.done)
@@ -152,7 +157,7 @@ func (k *kernels) fill(key string, p *prepared, f func(p *prepared) error) error
 	return err
 }
 
-// trim drops what was not used for longest, a quarter of the limit at a time.
+// trim drops what was not used for longest, a quarter of the limit at a time. What is being prepared stays: it counts once it is kept.
 func (k *kernels) trim() {
 	if k.bytes <= k.limit {
 		return
@@ -163,7 +168,9 @@ func (k *kernels) trim() {
 	}
 	order := make([]*entry, 0, len(k.made))
 	for key, p := range k.made {
-		order = append(order, &entry{p.used.Load(), p.bytes, key})
+		if p.bytes > 0 {
+			order = append(order, &entry{p.used.Load(), p.bytes, key})
+		}
 	}
 	slices.SortFunc(order, func(a, b *entry) int { return cmp.Compare(a.used, b.used) })
 	for _, e := range order[:len(order)-1] { // all but the last to be asked for

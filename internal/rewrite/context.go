@@ -24,6 +24,7 @@ type Context struct {
 	owner *ssa.Node  // node it is a body of; nil for the model's graph
 
 	names names.Set                 // every name in the model, old ones included; nil until one is asked for
+	drawn map[string]int            // the names by which random nodes draw, by how many values have them; filled with names
 	dead  map[*ssa.Node]bool        // killed in this graph, to be swept
 	new   map[*ssa.Node][]*ssa.Node // made in this graph, by the node before which they belong
 	nodes int                       // of the model, before the current pass
@@ -58,15 +59,30 @@ func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
 func (c *Context) nameAll() {
 	values := 0
 	c.module.Graph.Walk(func(g *ssa.Graph) { values += g.NumValues() })
-	c.names = make(names.Set, values)
+	c.names, c.drawn = make(names.Set, values), map[string]int{}
 	c.module.Graph.Walk(func(g *ssa.Graph) {
 		for i, v := range g.Values() {
 			if i%lookEvery == 0 && c.ctx.Err() != nil {
 				return // nothing is read of a context that has ended
 			}
 			c.names[v.Name] = 0
+			if v.Def != nil && v == v.Def.Output(0) && drawsByName(v.Def) {
+				c.drawn[v.Name] = 0
+			}
 		}
 	})
+	if len(c.drawn) > 0 {
+		c.module.Graph.Walk(c.countDrawn)
+	}
+}
+
+// countDrawn counts the values of a graph that have the name by which a random node draws, but for what a body gets of the values around it.
+func (c *Context) countDrawn(g *ssa.Graph) {
+	for _, v := range g.Values() {
+		if _, is := c.drawn[v.Name]; is && (v.Def != nil || g == c.module.Graph) {
+			c.drawn[v.Name]++
+		}
+	}
 }
 
 // record adds a patch to the report.
@@ -227,13 +243,16 @@ func (c *Context) replace(old, v *ssa.Value) {
 	c.killIfUnread(old.Def)
 }
 
-// renames reports that a value may take over the name of a result. What a random node without a seed draws depends on its result's name.
+// renames reports that a value may take over the name of a result.
 func (c *Context) renames(v *ssa.Value) bool {
-	return v.Def != nil && !c.graph.IsResult(v) && (v.Def.Has("seed") || deterministic(ops.Of(v.Def)))
+	return v.Def != nil && !c.graph.IsResult(v) && !drawsByName(v.Def)
 }
 
-// deterministic reports an operator, or an unknown one, whose results are not drawn.
-func deterministic(o *ops.Op) bool { return o == nil || o.Facts.Randomness == ops.Deterministic }
+// drawsByName reports a random node without a seed: what it draws depends on the name of its first result.
+func drawsByName(n *ssa.Node) bool {
+	o := ops.Of(n)
+	return o != nil && o.Facts.Randomness != ops.Deterministic && !n.Has("seed")
+}
 
 // viaIdentity lets the inner readers of a model result read v, and computes the
 // result itself as Identity(v).

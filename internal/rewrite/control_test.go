@@ -29,6 +29,12 @@ func TestInline(t *testing.T) {
 		{name: "scan over one", exact: true, before: `in %x: float32[3,1] in %s: float32[3] %y, %o = Scan(%s, %x) [num_scan_inputs=1, scan_input_axes=[-1], scan_output_axes=[1]] { body: graph "b" { in %p: float32[3] in %q: float32[3] %a = Add(%p, %q) out %a, %a } } out %y, %o`,
 			after: `in %x: float32[3,1] in %s: float32[3] const %ax: int64[1] = [1] %q = Squeeze(%x, %ax) %y = Add(%s, %q) %o = Unsqueeze(%y, %ax) out %y, %o`},
 		{name: "loop whose body decides stays", exact: true, before: `in %x: float32[] const %n: int64[] = 1 const %k: float32[] = 0 const %t: bool[] = true %y = Loop(%n, %t, %x) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[] %a = Add(%p, %p) const %k: float32[] = 0 %d = Less(%a, %k) out %d, %a } } out %y`},
+		{name: "what is drawn keeps its name", exact: true, before: `const %t: bool[] = true %y = If(%t) { then_branch: graph "t" { %a = RandomNormal() [shape=[2]] %b = Neg(%a) out %b } else_branch: graph "e" { %d = RandomNormal() [shape=[2]] out %d } } out %y`,
+			after: `%a = RandomNormal() [shape=[2]] %y = Neg(%a) out %y`},
+		{name: "what is drawn is the result", exact: true, before: `const %n: int64[] = 1 %y = Loop(%n, _) { body: graph "b" { in %i: int64[] in %c: bool[] %a = RandomNormal() [shape=[2]] out %c, %a } } out %y`,
+			after: `const %x: int64[1] = [0] %a = RandomNormal() [shape=[2]] %y = Unsqueeze(%a, %x) out %y`},
+		{name: "names by which two nodes draw stay in their bodies", exact: true, before: `const %t: bool[] = true %y = If(%t) { then_branch: graph "t" { %a = RandomNormal() [shape=[2]] out %a } else_branch: graph "e" { %d = RandomNormal() [shape=[2]] out %d } }
+			%z = If(%t) { then_branch: graph "t" { %a = RandomNormal() [shape=[2]] out %a } else_branch: graph "e" { %d = RandomNormal() [shape=[2]] out %d } } %s = Sub(%y, %z) out %s`},
 	})
 }
 

@@ -28,8 +28,16 @@ func inlineIf(c *Context, n *ssa.Node) bool {
 	if e.Data[0] != 0 {
 		name = "then_branch"
 	}
+	if !c.drawsTheSame(n.Body(name)) {
+		return false
+	}
 	c.substitute(n, c.splice(n, n.Body(name), n.Captured()))
 	return true
+}
+
+// drawsTheSame reports that the random nodes of a body can keep the names by which they draw in the graph around it: no other value has them.
+func (c *Context) drawsTheSame(b *ssa.Graph) bool {
+	return len(c.drawn) == 0 || !slices.ContainsFunc(b.Nodes, func(n *ssa.Node) bool { return drawsByName(n) && n.Output(0) != nil && c.drawn[n.Output(0).Name] > 1 })
 }
 
 func inlineLoop(c *Context, n *ssa.Node) bool {
@@ -45,7 +53,7 @@ func inlineLoop(c *Context, n *ssa.Node) bool {
 			c.substitute(n, results)
 		}
 		return ok
-	case trips.Is(1):
+	case trips.Is(1) && c.drawsTheSame(s.Body):
 		args := append([]*ssa.Value{c.constant("iter", ssa.ScalarConst[int64](0)), c.condition(n)}, n.In[2:]...)
 		return c.stackOne(n, c.splice(n, s.Body, args)[1:], s.Carried, nil)
 	}
@@ -85,6 +93,9 @@ func inlineScan(c *Context, n *ssa.Node) bool {
 	s, err := ops.ScanOf(n)
 	if err != nil {
 		c.fail(err)
+		return false
+	}
+	if !c.drawsTheSame(s.Body) {
 		return false
 	}
 	axes := make([]int, s.Ins)
@@ -169,6 +180,9 @@ func (c *Context) splice(mark *ssa.Node, b *ssa.Graph, args []*ssa.Value) []*ssa
 func (c *Context) moveNode(mark, n *ssa.Node, in []*ssa.Value) *ssa.Node {
 	m := c.nodeLike(mark, n, in)
 	m.Opaque, m.Origin, m.Captures = n.Opaque, n.Origin, n.Captures
+	if drawsByName(n) && n.Output(0) != nil { // see drawsTheSame
+		n.Out[0].Name, m.Out[0].Name = m.Out[0].Name, n.Out[0].Name
+	}
 	m.Bodies, m.BodyAttr = n.Bodies, n.BodyAttr
 	n.Bodies, n.BodyAttr = nil, nil
 	for i, v := range n.Out {

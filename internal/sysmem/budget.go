@@ -119,12 +119,12 @@ func CountProgram() {
 // Heap is what the Go runtime may take of the budget, beside the program where that counts ([CountProgram]).
 func (b Budget) Heap() int64 { return max(1, b.Bytes()+min(atStart, 0)) }
 
-// Bytes is the limit.
+// Bytes is the limit. It can be added to others of its kind.
 func (b Budget) Bytes() int64 {
 	if b <= 0 {
 		return Default()
 	}
-	return int64(b)
+	return min(int64(b), math.MaxInt64/4)
 }
 
 // Ask asks for bytes more memory. A nil error grants it, else it is an [*Error].
