@@ -77,8 +77,10 @@ func (f *rootFinder) visit(v int) {
 // finish gives the variables of a component their roots.
 func (f *rootFinder) finish(component []int) {
 	var lists [][]int
+	seen := map[*int]bool{} // a circle may have any number of sources
 	add := func(list []int) {
-		if len(list) > 0 && !slices.ContainsFunc(lists, func(l []int) bool { return &l[0] == &list[0] }) {
+		if len(list) > 0 && !seen[&list[0]] {
+			seen[&list[0]] = true
 			lists = append(lists, list)
 		}
 	}

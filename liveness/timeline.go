@@ -114,18 +114,23 @@ func Build(ctx context.Context, g *ssa.Graph, o Options) (_ *Timeline, err error
 	if err := cmp.Or(t.solve(ctx, b.arm), memory.CheckContext(ctx, "the live ranges")); err != nil {
 		return nil, err
 	}
-	t.keepPinned(b.pins)
+	if err := t.keepPinned(ctx, b.pins); err != nil {
+		return nil, err
+	}
 	return t, nil
 }
 
 // keepPinned lets blocks live where they are pinned. The loops of a row pin the same blocks one after the other, so what is pinned is joined
 // for each block before its live range is.
-func (t *Timeline) keepPinned(pins []pin) {
+func (t *Timeline) keepPinned(ctx context.Context, pins []pin) error {
 	if len(pins) == 0 {
-		return
+		return nil
 	}
 	pinned := make([]Set, len(t.Vars))
 	for _, p := range pins {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		over := Set{p.over}
 		for _, r := range t.Roots(p.v) {
 			pinned[r] = pinned[r].Union(over)
@@ -136,6 +141,7 @@ func (t *Timeline) keepPinned(pins []pin) {
 			t.Own[r], t.Live[r] = t.Own[r].Union(over), t.Live[r].Union(over)
 		}
 	}
+	return nil
 }
 
 // PlacesOf returns the places of a value, nil if it owns none.
