@@ -84,19 +84,28 @@ func (x *exporter) outputNames() []string {
 // nameResults gives the value of each output the output's name, unless it has one already or is a constant that another
 // graph or value shares. It names no more of them once the context has ended.
 func (x *exporter) nameResults(g *ssa.Graph, outputs []string) {
+	var values map[*ssa.Constant]int
 	for i, r := range g.Results {
 		if x.opts.Context.Err() != nil {
 			return
 		}
-		if x.names[r] == "" && (r.Const == nil || x.consts[r.Const].graph == g && x.soleUse(g, r)) {
+		here := r.Const != nil && x.consts[r.Const].graph == g
+		if here && values == nil {
+			values = valuesOf(constantsOf(x.opts.Context, g))
+		}
+		if x.names[r] == "" && (r.Const == nil || here && values[r.Const] == 1) {
 			x.names[r] = outputs[i]
 		}
 	}
 }
 
-// soleUse reports whether no other value of the graph has the same constant.
-func (x *exporter) soleUse(g *ssa.Graph, r *ssa.Value) bool {
-	return !slices.ContainsFunc(constantsOf(x.opts.Context, g), func(v *ssa.Value) bool { return v != r && v.Const == r.Const })
+// valuesOf counts the values that have each constant.
+func valuesOf(constants []*ssa.Value) map[*ssa.Constant]int {
+	n := make(map[*ssa.Constant]int, len(constants))
+	for _, v := range constants {
+		n[v.Const]++
+	}
+	return n
 }
 
 // checkedNodes is after how many nodes the memory that their messages take is measured.

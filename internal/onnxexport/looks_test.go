@@ -3,6 +3,7 @@ package onnxexport
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,4 +54,24 @@ func TestStepsLook(t *testing.T) {
 			require.GreaterOrEqual(t, 1<<30-all.Left, c.least)
 		})
 	}
+}
+
+// TestManyConstantResults: naming results that are constants passes over the constants of the graph once.
+func TestManyConstantResults(t *testing.T) {
+	const many = 3 * lookEvery
+	g := ssa.NewGraph("g")
+	ctx := &looktest.Context{Context: t.Context(), Left: 1 << 30}
+	x := &exporter{mod: &ssa.Module{Graph: g}, names: map[*ssa.Value]string{}, consts: map[*ssa.Constant]*placement{}, opts: Options{Context: ctx}}
+	twice := ssa.ScalarConst(float32(0))
+	for i := range many {
+		k := ssa.ScalarConst(float32(i))
+		if i < 2 {
+			k = twice
+		}
+		g.Results = append(g.Results, g.AddConst(fmt.Sprintf("k%d", i), k))
+		x.consts[k] = &placement{graph: g}
+	}
+	x.nameResults(g, slices.Repeat([]string{"out"}, many))
+	require.Len(t, x.names, many-2, "all but those of one constant")
+	require.Less(t, 1<<30-ctx.Left, 2*many)
 }
