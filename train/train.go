@@ -160,7 +160,7 @@ func (o *Options) check(m *berth.Model) error {
 	case len(m.Outputs()) == 0:
 		return errors.New("the model has no outputs, and so no loss")
 	case o.Learn != nil && len(o.Learn) == 0:
-		return errors.New("Learn names no weight; nil learns all")
+		return notLearned("none", "weights; nil learns all")
 	}
 	inputs, known := map[string]bool{}, make(map[string]bool, len(o.Learn))
 	for _, p := range m.Inputs() {
@@ -168,10 +168,10 @@ func (o *Options) check(m *berth.Model) error {
 	}
 	for _, name := range o.Learn {
 		if known[name] {
-			return fmt.Errorf("Learn names %q twice", name)
+			return notLearned(name, "each weight once")
 		}
 		if inputs[name] {
-			return fmt.Errorf("Learn names %q, which is an input of the model and no weight", name)
+			return notLearned(name, "a weight, and no input of the model")
 		}
 		known[name] = true
 	}

@@ -272,8 +272,8 @@ func TestErrors(t *testing.T) {
 		name, text, want string
 		o                train.Options
 	}{
-		{"no such output", perceptron, `"z"`, train.Options{Output: "z"}},
-		{"no such weight", perceptron, `"w9"`, train.Options{Learn: []string{"w9"}}},
+		{"no such output", perceptron, `Options.Output(z): want an output`, train.Options{Output: "z"}},
+		{"no such weight", perceptron, `Options.Learn(w9): want a weight`, train.Options{Learn: []string{"w9"}}},
 		{"a loss of several elements", perceptron, "one number", train.Options{}},
 		{"a weight that does not count", perceptron + ` `, "does not depend", train.Options{Output: "y", Learn: []string{"w2", "w1"}, Loss: func(b *train.Builder, y *ssa.Value) *ssa.Value {
 			return b.Op("ReduceSum", []*ssa.Value{b.Graph.Params[1]}, ssa.IntAttr("keepdims", 0))
@@ -283,8 +283,8 @@ func TestErrors(t *testing.T) {
 		{"no weights", `in %x: float32[4,3] %y = Relu(%x) out %y`, "no weights", train.Options{Loss: train.MeanSquaredError}},
 		{"weights of two types", `in %x: float32[4,3] in %w1: float32[3,5] const %w3: float64[2] = [1,2] %p = MatMul(%x, %w1) %s = ReduceSum(%p) [keepdims=0] %q = Cast(%s) [to=11] %y = Mul(%q, %w3) out %y`, `weight "w3" is of float64 and "w1" of float32`, train.Options{Loss: train.MeanSquaredError}},
 		{"an input of the name that a loss adds", `in %target: float32[4,3] in %w1: float32[3,5] %y = MatMul(%target, %w1) out %y`, `input "target"`, train.Options{Loss: train.MeanSquaredError}},
-		{"a weight named twice", perceptron, `"w1" twice`, train.Options{Loss: train.MeanSquaredError, Learn: []string{"w1", "w1"}}},
-		{"an input as a weight", perceptron, `"x", which is an input`, train.Options{Loss: train.MeanSquaredError, Learn: []string{"x"}}},
+		{"a weight named twice", perceptron, `Options.Learn(w1): want each weight once`, train.Options{Loss: train.MeanSquaredError, Learn: []string{"w1", "w1"}}},
+		{"an input as a weight", perceptron, `Options.Learn(x): want a weight, and no input`, train.Options{Loss: train.MeanSquaredError, Learn: []string{"x"}}},
 		{"no weight named", perceptron, "nil learns all", train.Options{Loss: train.MeanSquaredError, Learn: []string{}}},
 		{"negative accumulation", perceptron, "Options.Accumulate(-3)", train.Options{Loss: train.MeanSquaredError, Accumulate: -3}},
 		{"a length that is none", perceptron, "Options.ClipNorm(NaN)", train.Options{Loss: train.MeanSquaredError, ClipNorm: math.NaN()}},
@@ -368,5 +368,5 @@ func TestScores(t *testing.T) {
 		assert.Equal(t, "p", learned.Outputs()[0].Name)
 	}
 	_, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Output: "w1"})
-	assert.ErrorContains(t, err, `no output is called "w1"`)
+	assert.ErrorContains(t, err, `Options.Output(w1): want an output`)
 }

@@ -43,7 +43,8 @@ func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
 		if at = slices.Index(outputs, t.options.Output); at < 0 {
 			v := resultNamed(g, t.options.Output)
 			if v == nil {
-				return nil, fmt.Errorf("no output is called %q, nor another result of a node outside of bodies; the outputs are %s", t.options.Output, strings.Join(outputs, ", "))
+				return nil, &berth.OptionError{Option: "Options.Output", Got: t.options.Output,
+					Want: "an output, or another result of a node outside of bodies; the outputs are " + strings.Join(outputs, ", ")}
 			}
 			at, outputs[0], g.Results[0] = 0, v.Name, v
 		}
@@ -138,9 +139,14 @@ func unknownWeight(all []*gradient.Weight, name string) error {
 		if len(names) > mostNamed {
 			names = append(names[:mostNamed:mostNamed], fmt.Sprintf("%d more", len(names)-mostNamed))
 		}
-		return fmt.Errorf("no constant is named %q, or it is a statistic of a batch normalization that learns; the weights are %s", name, strings.Join(names, ", "))
+		return notLearned(name, "a weight, which a statistic of a batch normalization that learns is not; the weights are "+strings.Join(names, ", "))
 	}
-	return fmt.Errorf("several constants are named %q, in different bodies: Learn must name %s", name, strings.Join(names, " or "))
+	return notLearned(name, strings.Join(names, " or ")+", since several constants, in different bodies, have that name")
+}
+
+// notLearned refuses a name among [Options.Learn].
+func notLearned(name, want string) error {
+	return &berth.OptionError{Option: "Options.Learn", Got: name, Want: want}
 }
 
 // learnable lists the tensors of floats of rank 1 and more that nodes read, but not statistics, nor literals unless there is nothing else: some exporters

@@ -126,14 +126,14 @@ func (a *app) within() context.Context { return a.memory.In(a.ctx) }
 
 // whyEnded is the message of a command that its context ended.
 func (a *app) whyEnded() string {
-	if a.timeout == 0 || a.ctx == nil || !errors.Is(a.ctx.Err(), context.DeadlineExceeded) {
-		return "interrupted"
+	why := "interrupted"
+	if a.timeout > 0 && a.ctx != nil && errors.Is(a.ctx.Err(), context.DeadlineExceeded) {
+		why = fmt.Sprintf("stopped after %v (--timeout)", a.timeout)
 	}
-	why := fmt.Sprintf("stopped after %v (--timeout)", a.timeout)
 	if len(a.models) == 0 {
 		return why
 	}
-	return brief(plain(strings.Join(a.models, " and "))) + ": " + why
+	return brief(plain(strings.Join(slices.Compact(slices.Clone(a.models)), " and "))) + ": " + why
 }
 
 // folders are temporary ones.
@@ -183,7 +183,7 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 // optionFlags are the flags that become options of the library.
 var optionFlags = map[string]string{"WithBackend": "--backend", "WithBound": "--bound", "WithDim": "--dim", "WithLimits": "--limit", "WithMaxMemory": "--max-memory",
 	"WithMaxOpset": "--max-opset", "WithPlanner": "--planner", "WithSchedule": "--schedule", "WithShape": "--shape", "WithThreads": "--threads", "WithChannelBlock": "--channel-block",
-	"Options.Rate": "--rate", "Options.ClipNorm": "--clip", "SGD decay": "--decay", "Momentum decay": "--decay", "Nesterov decay": "--decay", "Adam decay": "--decay",
+	"Options.Rate": "--rate", "Options.ClipNorm": "--clip", "Options.Learn": "--learn", "Options.Output": "--of", "SGD decay": "--decay", "Momentum decay": "--decay", "Nesterov decay": "--decay", "Adam decay": "--decay",
 	"AdamW decay": "--decay", "Adagrad decay": "--decay"}
 
 // flagOf is the flag by which an option was set that the library refuses, "" for other errors.

@@ -106,7 +106,7 @@ func TestTrainCheckpoint(t *testing.T) {
 		defer cancel()
 		o := berthCtx(ctx, args("ended.onnx", "--optimizer", "adam", "--epochs", "100000000", "--checkpoint", ended)...)
 		require.Equal(t, exitFailed, o.code)
-		require.Contains(t, o.err, "berth: interrupted\n")
+		require.Contains(t, o.err, ": interrupted\n")
 		if _, err := os.Stat(ended); err == nil {
 			break
 		}
@@ -159,7 +159,7 @@ func TestTrainErrors(t *testing.T) {
 		{"no output", exitUsage, "-o", []string{"--data", data}},
 		{"an unknown loss", exitUsage, "cross-entropy", []string{"--data", data, "-o", out, "--loss", "cross-entropi"}},
 		{"a loss like no other", exitUsage, "--loss mse is unknown: want one of binary-cross-entropy, cross-entropy", []string{"--data", data, "-o", out, "--loss", "mse"}},
-		{"an unknown weight", exitFailed, `builtin:mlp: no constant is named "head"`, []string{"--data", data, "-o", out, "--loss", "mean-squared-error", "--learn", "head"}},
+		{"an unknown weight", exitUsage, `builtin:mlp: --learn head: want a weight`, []string{"--data", data, "-o", out, "--loss", "mean-squared-error", "--learn", "head"}},
 		{"two sizes of a batch", exitUsage, "--batch 8: --shape x gives a step 4 examples", []string{"--data", data, "-o", out, "--batch", "8", "--shape", "x=4x64"}},
 		{"an unknown optimizer", exitUsage, "adam", []string{"--data", data, "-o", out, "--optimizer", "adams"}},
 		{"a rate of 0", exitUsage, "--rate 0", []string{"--data", data, "-o", out, "--rate", "0"}},
@@ -184,9 +184,9 @@ func TestTrainErrors(t *testing.T) {
 		{"probabilities as scores", exitFailed, `(--of) must name "Gemm_4_0"`, []string{"--data", integers, "-o", out}},
 		{"a label that is no class", exitFailed, `label 10 at [5] of "target" is none of the 10 classes, 0 to 9: `, []string{"--data", labels(10), "-o", out, "--of", "Gemm_4_0"}},
 		{"a negative label", exitFailed, `label -1 at [5] of "target" is none of the 10 classes, 0 to 9, nor -100, which is ignored: `, []string{"--data", labels(-1), "-o", out, "--of", "Gemm_4_0", "--ignore-label", "-100"}},
-		{"a value that is none", exitFailed, `"scores"`, []string{"--data", integers, "-o", out, "--of", "scores"}},
+		{"a value that is none", exitUsage, "--of scores", []string{"--data", integers, "-o", out, "--of", "scores"}},
 		{"a target of another type", exitFailed, `"target" is int64`, []string{"--data", integers, "-o", out, "--loss", "mean-squared-error"}},
-		{"a weight that is none", exitFailed, `"w99"`, []string{"--data", data, "-o", out, "--learn", "w99"}},
+		{"a weight that is none", exitUsage, "--learn w99", []string{"--data", data, "-o", out, "--learn", "w99"}},
 		{"a budget too small", exitFailed, "budget", []string{"--data", data, "-o", out, "--loss", "mean-squared-error", "--budget", "100"}},
 	} {
 		o := cli(t, append([]string{"train", "builtin:mlp"}, c.args...)...)
@@ -216,7 +216,7 @@ func TestCompareTrain(t *testing.T) {
 	scores := object(t, ok(t, "compare", "builtin:mlp", "--train", "cross-entropy", "--of", "Gemm_4_0", "--json", "--planner", "greedy-size"), "model", "loss", "of", "training")
 	assert.Equal(t, "Gemm_4_0", scores["of"])
 	fails(t, exitFailed, []string{`(--of) must name "Gemm_4_0"`}, "compare", "builtin:mlp", "--train", "cross-entropy")
-	fails(t, exitFailed, []string{`no output is called "scores"`}, "compare", "builtin:mlp", "--train", "cross-entropy", "--of", "scores")
+	fails(t, exitUsage, []string{`--of scores: want an output`}, "compare", "builtin:mlp", "--train", "cross-entropy", "--of", "scores")
 	fails(t, exitUsage, []string{"--train"}, "compare", "builtin:mlp", "--train", "cross-entropy", "--csv")
 	fails(t, exitUsage, []string{"--train cros-entropy is unknown (did you mean cross-entropy?)"}, "compare", "builtin:mlp", "--train", "cros-entropy")
 }

@@ -173,14 +173,14 @@ func TestInterrupted(t *testing.T) {
 		o := berthCtx(ctx, args...)
 		checkPlain(t, o, args)
 		assert.Equal(t, exitFailed, o.code, args)
-		assert.Equal(t, "berth: interrupted\n", o.err, args)
+		assert.Equal(t, "berth: "+path+": interrupted\n", o.err, args)
 		absent(t, out)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
 	o := berthCtx(ctx, "bench", path, "--seconds", "60")
-	assert.Equal(t, outcome{exitFailed, "", "berth: interrupted\n"}, o)
+	assert.Equal(t, outcome{exitFailed, "", "berth: " + path + ": interrupted\n"}, o)
 	assert.Less(t, time.Since(start), 10*time.Second)
 }
 
