@@ -30,7 +30,7 @@ func (m *Model) Extend(ctx context.Context, edit func(context.Context, *ssa.Grap
 			return nil, err
 		}
 		out := m.of(bound)
-		if err := out.life.edited(bound, func(g *ssa.Graph) error { return edit(ctx, g) }); err != nil {
+		if err := out.life.edited(ctx, bound, edit); err != nil {
 			_ = out.life.close()
 			return nil, err
 		}
@@ -39,11 +39,13 @@ func (m *Model) Extend(ctx context.Context, edit func(context.Context, *ssa.Grap
 }
 
 // edited has a function of the caller's change the graph of a new model. Constants that it keeps can be read while that is open.
-func (l *lifetime) edited(m *ssa.Module, edit func(*ssa.Graph) error) (err error) {
+func (l *lifetime) edited(ctx context.Context, m *ssa.Module, edit func(context.Context, *ssa.Graph) error) (err error) {
 	defer rescue.Into(&err)
-	ownPayloads(m.Graph)
+	if err := ownPayloads(ctx, m.Graph); err != nil {
+		return err
+	}
 	back := l.lend(m.Graph)
-	rescue.Call("the function given to Extend", func() { err = edit(m.Graph) })
+	rescue.Call("the function given to Extend", func() { err = edit(ctx, m.Graph) })
 	if err != nil {
 		return err
 	}
@@ -84,15 +86,21 @@ func nameResults(g *ssa.Graph, name func(i int) string) error {
 // Copies of graphs share the shapes of types, known elements and the lists of attributes, which nothing in berth changes. Callers may change what they
 // get, a dimension of an input, say: they get copies of these, too.
 
-// ownPayloads replaces what the copy of a graph shares with the original, constants aside.
-func ownPayloads(g *ssa.Graph) {
+// ownPayloads replaces what the copy of a graph shares with the original, constants aside, until a context ends.
+func ownPayloads(ctx context.Context, g *ssa.Graph) error {
 	g.Walk(func(b *ssa.Graph) {
-		for _, v := range b.Values() {
+		for i, v := range b.Values() {
+			if i%lookEvery == 0 && ctx.Err() != nil {
+				return
+			}
 			if v != nil {
 				v.Type, v.Content = ownType(v.Type), slices.Clone(v.Content)
 			}
 		}
 		for _, n := range b.Nodes {
+			if ctx.Err() != nil {
+				return
+			}
 			for i := range n.Attrs {
 				a := &n.Attrs[i]
 				a.Ints, a.Floats, a.Strings = slices.Clone(a.Ints), slices.Clone(a.Floats), slices.Clone(a.Strings)
@@ -100,6 +108,7 @@ func ownPayloads(g *ssa.Graph) {
 			}
 		}
 	})
+	return ctx.Err()
 }
 
 // ownType copies a type with its shapes.

@@ -130,7 +130,7 @@ func (m *Model) source() *ssa.Module {
 // the model is closed.
 func (m *Model) Graph() *ssa.Graph {
 	g, _ := m.source().Graph.Clone()
-	ownPayloads(g)
+	_ = ownPayloads(context.Background(), g) // which does not end
 	return m.lifetime().isolated(g)
 }
 

@@ -250,16 +250,14 @@ func (c *config) checkGiven(params []*ssa.Value, inputs map[string]ndarray.Value
 }
 
 func newConfig(opts []Option) config {
-	c := config{compileOptions: compileOptions{threads: 1, backend: "cpu", idle: defaultIdle()},
+	c := config{compileOptions: compileOptions{idle: defaultIdle()},
 		bindings: bindings{shapes: map[string][]int{}, dims: map[string]int64{}, bounds: map[string]int64{}}, programs: defaultPrograms}
 	for _, o := range opts {
 		if o != nil {
 			o(&c)
 		}
 	}
-	if c.threads == 0 {
-		c.threads = 1
-	}
+	c.threads, c.backend = cmp.Or(c.threads, 1), cmp.Or(c.backend, "cpu") // equal options are found to be equal
 	return c
 }
 
@@ -543,7 +541,7 @@ func (c *config) backendNamed() (backend.Backend, error) {
 		o.Winograd, o.Strict = convolve.WinogradOff, true
 	}
 	fast := cpu.NewWith(o)
-	if c.backend == "" || c.backend == "cpu" {
+	if c.backend == "cpu" {
 		return fast, nil
 	}
 	if b := backend.Registered(c.backend, fast); b != nil {

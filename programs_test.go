@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/looktest"
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -190,6 +191,7 @@ func TestOptionsTellProgramsApart(t *testing.T) {
 		{name: "a budget that is too small", opts: []Option{WithMaxMemory(64 << 10)}, want: &full},
 		{name: "the default"},
 		{name: "the default again", hits: 1},
+		{name: "the default by other names", opts: []Option{WithBackend(""), WithThreads(0)}, hits: 1},
 		{name: "a dimension that the input contradicts", opts: []Option{WithDim("N", 7)}, want: new(error)},
 		{name: "the same again", opts: []Option{WithDim("N", 7)}, want: new(error)},
 		{name: "the dimension that it has", opts: []Option{WithDim("N", 2)}},
@@ -348,4 +350,17 @@ func TestRowsBeyondTheBudget(t *testing.T) {
 	require.NoError(t, c.timed(PlanRow{}, func(context.Context, *PlanRow) error { return nil }))
 	require.ErrorAs(t, c.rows[0].Err, &full)
 	require.NoError(t, c.rows[1].Err)
+}
+
+// TestOwnPayloadsLook: copying what the copy of a graph shares looks at the context, within its values and its nodes.
+func TestOwnPayloadsLook(t *testing.T) {
+	g := ssa.NewGraph("g")
+	x := g.AddParam("x", ssa.TensorOf(ndarray.Float32, ssa.D(2)))
+	for range 2 * lookEvery {
+		x = g.NewNode("Neg", []*ssa.Value{x}, 1).Out[0]
+	}
+	ctx := &looktest.Context{Context: t.Context(), Left: 1 << 30}
+	require.NoError(t, ownPayloads(ctx, g))
+	assert.GreaterOrEqual(t, 1<<30-ctx.Left, 2*lookEvery+2)
+	require.Equal(t, context.Canceled, ownPayloads(&looktest.Context{Left: 2}, g))
 }

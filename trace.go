@@ -89,7 +89,9 @@ func (m *Model) Folded(ctx context.Context, opts ...Option) (*ssa.Graph, error) 
 		if err != nil {
 			return nil, err
 		}
-		ownPayloads(g)
+		if err := ownPayloads(c.memory.In(ctx), g); err != nil {
+			return nil, err
+		}
 		return m.life.isolated(g), nil
 	})
 }
