@@ -291,3 +291,14 @@ func TestManyResultsLook(t *testing.T) {
 		require.Equal(t, context.Canceled, ops.InferContext(&looktest.Context{Context: t.Context()}, n), n.Op)
 	}
 }
+
+// TestManyResultsAsk: the types of the results of a wide node are asked of the budget.
+func TestManyResultsAsk(t *testing.T) {
+	g := ssa.NewGraph("g")
+	n := g.NewNode("Split", []*ssa.Value{g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 4096))}, 4096)
+	n.SetAttr(ssa.IntAttr("num_outputs", 4096))
+	var full *ops.MemoryError
+	require.ErrorAs(t, ops.InferContext(ndarray.Budget(64<<10).In(t.Context()), n), &full)
+	require.Contains(t, full.What, "the results of a node")
+	require.NoError(t, ops.InferContext(t.Context(), n))
+}
