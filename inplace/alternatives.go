@@ -115,7 +115,7 @@ func (f *Folding) mergeAlternatives(ctx context.Context, alike func(a, b int) bo
 		if x.Kind != liveness.Pointer || !x.Phi || len(x.Sources) < 2 || len(roots) < 2 || tried[&roots[0]] {
 			continue
 		}
-		f.mergeRoots(roots, f.triedBefore(v, tried), alike)
+		f.mergeRoots(ctx, roots, f.triedBefore(v, tried), alike)
 		tried[&roots[0]] = true
 	}
 }
@@ -141,12 +141,15 @@ func (f *Folding) triedBefore(v int, tried map[*int]bool) (list []int) {
 	return list
 }
 
-// mergeRoots tries the pairs of a list that are not in another one, which it holds.
-func (f *Folding) mergeRoots(roots, before []int, alike func(a, b int) bool) {
+// mergeRoots tries the pairs of a list that are not in another one, which it holds; not all once the context has ended.
+func (f *Folding) mergeRoots(ctx context.Context, roots, before []int, alike func(a, b int) bool) {
 	_, ordered := f.times.(oneOrder)
 	var all, added []int // those that may fold at all
 	isNew := make([]bool, 0, len(roots))
 	for _, r := range roots {
+		if ctx.Err() != nil {
+			return
+		}
 		old := len(before) > 0 && before[0] == r
 		if old {
 			before = before[1:]
@@ -163,6 +166,9 @@ func (f *Folding) mergeRoots(roots, before []int, alike func(a, b int) bool) {
 		return
 	}
 	for i, a := range all {
+		if ctx.Err() != nil {
+			return
+		}
 		with := all[i+1:]
 		if !isNew[i] {
 			for len(added) > 0 && added[0] < a {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/berth-onnx/berth/internal/looktest"
 	"github.com/berth-onnx/berth/liveness"
 )
 
@@ -62,6 +63,24 @@ func TestWorkInARowOfNests(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAlternativesLook: a context ends the trying of the pairs of one list.
+func TestAlternativesLook(t *testing.T) {
+	tl := lay(t, parse(t, branches(40)))
+	var roots []int
+	for v := range tl.Vars {
+		if r := tl.Roots(v); len(r) > len(roots) {
+			roots = r
+		}
+	}
+	f := foldingOf(context.Background(), tl)
+	f.mergeRoots(&looktest.Context{Left: len(roots)}, roots, nil, func(a, b int) bool { return true })
+	assert.Zero(t, f.tries, "ended before the first pair")
+	ctx := &looktest.Context{Left: 1 << 30}
+	f.mergeRoots(ctx, roots, nil, func(a, b int) bool { return true })
+	assert.NotZero(t, f.tries)
+	assert.GreaterOrEqual(t, 1<<30-ctx.Left, 2*len(roots))
 }
 
 // A pair that was left out would have been tried in vain.
