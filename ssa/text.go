@@ -1,8 +1,10 @@
 package ssa
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -70,23 +72,28 @@ func (f Format) Write(w io.Writer, g *Graph) error {
 	return f.WriteContext(context.Background(), w, g)
 }
 
-// WriteContext is Write until a context ends, whose error it then returns. Constants that must be unpacked for it are unpacked one after the
-// other, within the budget that the context carries.
+// WriteContext is Write until a context ends, whose error it then returns; nil never does. Constants that must be unpacked for it are unpacked one
+// after the other, within the budget that the context carries. One that can not be read is unreadable in the text; where memory was lacking for it,
+// that is the error, too.
 func (f Format) WriteContext(ctx context.Context, w io.Writer, g *Graph) (err error) {
 	defer rescue.Into(&err)
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	p := &printer{f: f, ctx: ctx, sums: map[stretch]uint32{}}
 	p.graph(g, 0)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	_, err = io.WriteString(rescue.Writer(w), p.sb.String())
-	return err
+	return cmp.Or(err, p.full)
 }
 
 type printer struct {
 	f    Format
 	ctx  context.Context
 	sb   strings.Builder
+	full error              // of the first constant that does not fit into memory
 	sums map[stretch]uint32 // of elements that are where they were: expanded functions repeat their constants
 }
 
@@ -284,14 +291,28 @@ func (p *printer) elements(c *Constant) string {
 	defer c.releaseMade()()
 	a, err := c.ArrayContext(p.ctx, sysmem.BudgetOf(p.ctx))
 	if err != nil {
-		return "unreadable " + strconv.Quote(err.Error())
+		return p.unreadable(err) + " " + strconv.Quote(err.Error())
 	}
 	if show || c.dtype == ndarray.String {
 		if text, ok := scalarText(a); ok {
 			return text
 		}
 	}
+	if err := sysmem.BudgetOf(p.ctx).AskContext(p.ctx, "the text of a constant", textBytes*int64(len(a.Data))); err != nil {
+		return p.unreadable(err)
+	}
 	return "base64 " + strconv.Quote(base64.StdEncoding.EncodeToString(a.Data))
+}
+
+// textBytes is about what the text of a byte takes: it is made, quoted, and added to a text that may have to grow for it.
+const textBytes = 5
+
+// unreadable stands for elements that can not be read, and notes the error if they do not fit into memory.
+func (p *printer) unreadable(err error) string {
+	if full := (*sysmem.Error)(nil); p.full == nil && errors.As(err, &full) {
+		p.full = err
+	}
+	return "unreadable"
 }
 
 // hash returns 8 hex digits over the elements.
@@ -299,7 +320,7 @@ func (p *printer) hash(c *Constant) string {
 	defer c.releaseMade()()
 	data, a, err := c.bytes(p.ctx, sysmem.BudgetOf(p.ctx))
 	if err != nil {
-		return "unreadable"
+		return p.unreadable(err)
 	}
 	var sum uint32
 	if a == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -189,4 +190,24 @@ func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
+}
+
+// TestTextWithinBudget: a constant that can not be unpacked within the budget is the error of the text; one that can not be read is said to be so in it.
+func TestTextWithinBudget(t *testing.T) {
+	text := func(load func(ndarray.Budget) (*ndarray.Array, error), f Format) (string, error) {
+		g := NewGraph("main")
+		g.Results = append(g.Results, g.AddConst("w", NewLazyIn(ndarray.Int4, []int{1 << 20}, load)))
+		var out strings.Builder
+		err := f.WriteContext(ndarray.Budget(64<<20).In(t.Context()), &out, g)
+		return out.String(), err
+	}
+	for _, f := range []Format{{}, {Full: true}} {
+		got, err := text(func(b ndarray.Budget) (*ndarray.Array, error) { return nil, b.Ask("the elements", 1<<40) }, f)
+		var full *sysmem.Error
+		require.ErrorAs(t, err, &full)
+		assert.Contains(t, got, "unreadable")
+		got, err = text(func(ndarray.Budget) (*ndarray.Array, error) { return nil, errTaken }, f)
+		require.NoError(t, err)
+		assert.Contains(t, got, "unreadable")
+	}
 }
