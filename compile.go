@@ -145,17 +145,22 @@ func (m *Model) release(ctx context.Context, p *program.Program) error {
 }
 
 // giveBack returns the heap that compiling took to the system, where much of it is free. It is a collection, which programs
-// that never run do without.
+// that never run do without, and those that are compiled while little was allocated since the last one: what they left is little.
 func giveBack() {
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(heap) // unlike runtime.ReadMemStats it does not stop what else runs
-	if max(heap[0].Value.Uint64(), heap[1].Value.Uint64()) > heapSlack {
+	inUse, free, allocated := heap[0].Value.Uint64(), heap[1].Value.Uint64(), heap[2].Value.Uint64()
+	if since := int64(allocated - givenBackAt.Load()); free > heapSlack || inUse > heapSlack && since > heapSlack {
+		givenBackAt.Store(allocated)
 		debug.FreeOSMemory()
 	}
 }
 
-// heapSlack is how many bytes of the heap may be in use or free before the first session of a program begins with a
-// collection.
+// givenBackAt is how many bytes the process had allocated when giveBack last collected.
+var givenBackAt atomic.Uint64
+
+// heapSlack is how many bytes of the heap may be free, or in use and allocated since the last such collection, before the first
+// session of a program begins with a collection.
 const heapSlack = 16 << 20
 
 // foldingOnly are the passes that make shapes known and change nothing else.
