@@ -93,6 +93,27 @@ func TestMemoryPerNode(t *testing.T) {
 	}
 }
 
+// TestFirstSessionsRarelyCollect: beside a large heap, programs that take little are not collected behind one by one.
+func TestFirstSessionsRarelyCollect(t *testing.T) {
+	const programs = 40
+	held := make([]*[1 << 20]byte, 32)
+	for i := range held {
+		held[i] = new([1 << 20]byte)
+	}
+	m := modelOf(t, `graph "g" { in %x: float32[4] %y = Neg(%x) out %y }`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range programs {
+		p, err := m.Compile(t.Context())
+		require.NoError(t, err)
+		_, err = p.NewSession()
+		require.NoError(t, err)
+	}
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(held)
+	assert.LessOrEqual(t, after.NumForcedGC-before.NumForcedGC, uint32(programs/8))
+}
+
 // TestOpenedFileIsGivenBack: what opening a model has read of its file does not stay resident, and running brings back what it reads.
 func TestOpenedFileIsGivenBack(t *testing.T) {
 	g := ssa.NewGraph("g")
