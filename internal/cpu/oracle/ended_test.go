@@ -122,7 +122,7 @@ func TestEveryKernelEnds(t *testing.T) {
 // grow runs larger and larger nodes until one takes long enough.
 func grow(t *testing.T, text, by string) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nor swept
-	for size, growth := 256, 2; ; size *= growth {
+	for size, growth := 256, 1; ; size *= growth {
 		n := parseLarge(t, text, size)
 		if n == nil || n.bytes > mostBytes {
 			t.Logf("%s, N=%d: too large", by, size)
@@ -133,29 +133,42 @@ func grow(t *testing.T, text, by string) {
 		if p.Kernel == nil {
 			return
 		}
-		c := n.call(p)
-		debug.FreeOSMemory() // what a kernel allocates is fresh, then: it need not be cleared
-		ctx := newLooked(t.Context())
-		start := ctx.last
-		c.Ctx = ctx
-		require.NoError(t, p.Kernel.Run(c), "%s, N=%d", by, size)
-		ctx.look()
-		total := ctx.last - start
-		if ctx.channel && ctx.most > mostWork {
-			ctx.most = n.endedAnywhere(t, p, total)
+		most, total := n.work(t, p)
+		for again := 0; most > mostWork && again < 2; again++ { // other work on the machine makes a thread slower: one of several runs is enough
+			most, total = n.work(t, p)
 		}
-		require.LessOrEqual(t, ctx.most, mostWork, "%s, N=%d: of %v in all", by, size, total)
-		if total >= enoughWork || !thorough && total >= shortWork && ctx.most <= total/2 {
-			t.Logf("%s, N=%d: %v of %v", by, size, ctx.most, total)
+		require.LessOrEqual(t, most, mostWork, "%s, N=%d: of %v in all", by, size, total)
+		if total >= enoughWork || !thorough && total >= shortWork && most <= total/2 {
+			t.Logf("%s, N=%d: %v of %v", by, size, most, total)
 			return
 		}
 		if n.bytes == 0 || !strings.Contains(text, "N") {
 			t.Fatalf("the node is no large one: it takes %v", total)
 		}
-		if growth = 2; total < shortWork/16 {
+		switch {
+		case total < shortWork/256:
+			growth = 16
+		case total < shortWork/16:
 			growth = 4
+		default:
+			growth = 2
 		}
 	}
+}
+
+// work runs a kernel; it returns the most work between two looks, or after the end of the context, and all work.
+func (n *largeNode) work(t *testing.T, p backend.Prepared) (most, total time.Duration) {
+	c := n.call(p)
+	debug.FreeOSMemory() // what a kernel allocates is fresh, then: it need not be cleared
+	ctx := newLooked(t.Context())
+	start := ctx.last
+	c.Ctx = ctx
+	require.NoError(t, p.Kernel.Run(c))
+	ctx.look()
+	if total = ctx.last - start; ctx.channel && ctx.most > mostWork {
+		return n.endedAnywhere(t, p, total), total
+	}
+	return ctx.most, total
 }
 
 // prepareBy is the kernel of a backend; none if it leaves the node to the reference kernel.
