@@ -99,7 +99,7 @@ func (x *externalData) file(tensor, location string) (*onnxwire.Mapping, error) 
 		return x.given(tensor, location)
 	}
 	if x.model == "" {
-		return nil, fail("import it from its file, or hand over the data", "tensor %q has external data, but the model was given without its folder", tensor)
+		return nil, fail("import it from its file, or hand over the data (WithExternalData)", "tensor %q has external data, but the model was given without its folder", tensor)
 	}
 	path, err := x.resolve(tensor, location)
 	if err != nil {

@@ -172,7 +172,10 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 	if err != nil {
 		return err
 	}
-	total := d.batches() * f.epochs
+	total := math.MaxInt
+	if f.epochs <= math.MaxInt/d.batches() {
+		total = d.batches() * f.epochs
+	}
 	if f.steps > 0 {
 		total = min(total, f.steps)
 	}
@@ -197,7 +200,7 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 	}
 	res := trainJSON{Model: model, Output: f.out, Learned: t.Learned(), Examples: d.count, Batch: d.batch, ArenaBytes: t.Plan().ArenaBytes, Kept: t.Kept()}
 	c := &checkpoint{path: f.checkpoint, of: training{Examples: d.count, Batch: d.batch, Seed: a.seed}, written: time.Now()}
-	if res.Losses, err = c.restore(t); err != nil {
+	if res.Losses, err = c.restore(a.within(), t); err != nil {
 		return err
 	}
 	if err := a.fit(ctx, t, d, c, total, &res); err != nil {
@@ -297,8 +300,61 @@ type keptState struct {
 	Value *ndarray.Array
 }
 
+// readState is a [keptState] as it is read: states have no strings, which would take more memory than their bytes say.
+type readState struct {
+	Name  string
+	Value struct {
+		DType ndarray.DType
+		Shape []int
+		Data  []byte
+	}
+}
+
+// stateReader gives encoding/gob one message after the other, each when the memory that it may become was granted, until the context ends.
+type stateReader struct {
+	*bufio.Reader
+	ctx    context.Context
+	factor int64 // memory of a decoded message, in parts of its bytes: a list grows while it is read, and zeros take a byte each
+	left   int64 // bytes of the message that are not read
+}
+
+func (r *stateReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if r.left <= 0 {
+		if err := r.next(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := r.Reader.Read(p[:min(int64(len(p)), r.left)])
+	r.left -= int64(n)
+	return n, err
+}
+
+// next reads ahead how long the next message is: one byte below 128, or a negative number of bytes and the bytes of the length.
+func (r *stateReader) next() error {
+	b, err := r.Peek(1)
+	if err != nil {
+		return err
+	}
+	size, head := int64(b[0]), 1
+	if b[0] >= 128 {
+		head = 1 + min(-int(int8(b[0])), 8)
+		if b, err = r.Peek(head); err != nil {
+			return err
+		}
+		size = 0
+		for _, d := range b[1:] {
+			size = size<<8 | int64(d)
+		}
+	}
+	r.left = int64(head) + max(0, min(size, math.MaxInt32)) // encoding/gob refuses messages of more than 2³⁰ bytes
+	return ndarray.BudgetOf(r.ctx).Ask("the state of training", r.factor*r.left)
+}
+
 // restore goes on from the file, if there is one, and gives the losses until then.
-func (c *checkpoint) restore(t *train.Trainer) (losses []float64, err error) {
+func (c *checkpoint) restore(ctx context.Context, t *train.Trainer) (losses []float64, err error) {
 	if c.path == "" {
 		return nil, nil
 	}
@@ -310,26 +366,40 @@ func (c *checkpoint) restore(t *train.Trainer) (losses []float64, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	said, from := training{}, gob.NewDecoder(bufio.NewReader(f))
+	in := &stateReader{Reader: bufio.NewReader(f), ctx: ctx, factor: 20}
+	said, from := training{}, gob.NewDecoder(in)
 	if err := from.Decode(&said); err != nil {
-		return nil, fmt.Errorf("--checkpoint %s is no state of training: %w", c.path, err)
+		return nil, c.unread(ctx, err)
 	}
 	if said.Examples != c.of.Examples || said.Batch != c.of.Batch || said.Seed != c.of.Seed {
 		return nil, fmt.Errorf("--checkpoint %s is of %d examples, --batch %d and --seed %d: the order of what is left would be another; name a file that is not there to begin anew",
 			c.path, said.Examples, said.Batch, said.Seed)
 	}
 	state := &train.Checkpoint{Steps: len(said.Losses), States: map[string]*ndarray.Array{}}
+	in.factor = 4
 	for range said.States {
-		var s keptState
+		var s readState
 		if err := from.Decode(&s); err != nil {
-			return nil, fmt.Errorf("--checkpoint %s: %w", c.path, err)
+			return nil, c.unread(ctx, err)
 		}
-		state.States[s.Name] = s.Value
+		state.States[s.Name] = &ndarray.Array{DType: s.Value.DType, Shape: s.Value.Shape, Data: s.Value.Data}
 	}
 	if err := t.Restore(state); err != nil {
 		return nil, fmt.Errorf("--checkpoint %s: %w", c.path, err)
 	}
 	return said.Losses, nil
+}
+
+// unread says why the file is not read.
+func (c *checkpoint) unread(ctx context.Context, err error) error {
+	var memory *berth.MemoryError
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("--checkpoint %s is no state of training, or cut short; name a file that is not there to begin anew", c.path)
+	case ctx.Err() != nil || errors.As(err, &memory):
+		return fmt.Errorf("--checkpoint %s: %w", c.path, err)
+	}
+	return fmt.Errorf("--checkpoint %s is no state of training: %w", c.path, err)
 }
 
 // write keeps the state, unless weights have ceased to be numbers.

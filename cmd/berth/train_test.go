@@ -4,16 +4,19 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/gob"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -79,6 +82,25 @@ func TestTrain(t *testing.T) {
 	text := ok(t, append(args, "-o", filepath.Join(dir, "text.onnx"), "--steps", "2", "--cosine", "--warmup", "1", "--clip", "1")...)
 	assert.Contains(t, text, "loss of the last step")
 	ok(t, append(args, "-o", filepath.Join(dir, "short.onnx"), "--steps", "2", "--cosine", "--accumulate", "3")...)
+	ok(t, append(args[:8:8], "-o", filepath.Join(dir, "long.onnx"), "--steps", "2", "--epochs", strconv.Itoa(math.MaxInt))...) // more steps than can be counted
+	none := npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 0, 64), "target": ndarray.Must(ndarray.Float32, 0, 10)})
+	fails(t, exitFailed, []string{"has no examples"}, "train", open, "--data", writeTemp(t, dir, "none.npz", none), "--loss", "mean-squared-error", "-o", filepath.Join(dir, "none.onnx"))
+}
+
+// TestCheckpointMemory: zeros take a byte each in the file and eight in memory. That is asked for before they are read.
+func TestCheckpointMemory(t *testing.T) {
+	var b bytes.Buffer
+	said := training{Examples: 40, Batch: 4, Losses: make([]float64, 4<<20)}
+	require.NoError(t, gob.NewEncoder(&b).Encode(said))
+	c := checkpoint{path: writeTemp(t, t.TempDir(), "losses", b.Bytes()), of: training{Examples: 40, Batch: 4}}
+	_, err := c.restore(ndarray.Budget(64<<20).In(context.Background()), nil)
+	var memory *berth.MemoryError
+	require.ErrorAs(t, err, &memory)
+	assert.Greater(t, memory.Bytes, int64(64<<20))
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = c.restore(ended, nil)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // TestTrainCheckpoint: training that goes on from a file takes the steps and gives the model of one that ran through, also where a signal
@@ -125,6 +147,8 @@ func TestTrainCheckpoint(t *testing.T) {
 		{"another seed", "--seed 0", []string{"--checkpoint", state, "--optimizer", "adam", "--seed", "1"}},
 		{"another optimizer", `"moment`, []string{"--checkpoint", state, "--optimizer", "sgd"}},
 		{"no state", "no state of training", []string{"--checkpoint", writeTemp(t, dir, "garbage", []byte("garbage"))}},
+		{"cut short", "cut short", []string{"--checkpoint", writeTemp(t, dir, "short", kept[:len(kept)-9]), "--optimizer", "adam"}},
+		{"without content", "cut short", []string{"--checkpoint", writeTemp(t, dir, "none", nil)}},
 	} {
 		fails(t, exitFailed, []string{"--checkpoint", c.want}, args("other.onnx", c.args...)...)
 	}

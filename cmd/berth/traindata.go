@@ -59,6 +59,9 @@ func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
 			d.batch = shape[0]
 		}
 	}
+	if d.count == 0 {
+		return nil, fmt.Errorf("%s has no examples: the first dimension of its arrays is 0", f.data)
+	}
 	if d.batch == 0 {
 		d.batch = min(32, d.count)
 	}
