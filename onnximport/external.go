@@ -60,7 +60,7 @@ func (x *externalData) constant(ctx context.Context, t *onnxwire.Tensor) (*ssa.C
 	data := m.Bytes()
 	if offset > int64(len(data)) || int64(need) > int64(len(data))-offset {
 		return nil, fail("the data file may be cut short, or belong to another model",
-			"tensor %q wants bytes %d to %d of %q, which has %d", t.Name, offset, offset+int64(need), location, len(data))
+			"tensor %q wants %d bytes from byte %d on of %q, which has %d", t.Name, need, offset, location, len(data))
 	}
 	return rawConstant(ctx, t.Name, dt, shape, n, data[offset:offset+int64(need)])
 }

@@ -214,6 +214,15 @@ func tree5(mode float64, more ...ssa.Attr) attrs {
 		intsAttr("nodes_falseleafs", 1), intsAttr("leaf_targetids", 0, 0), ssa.TensorAttr("leaf_weights", tensor(vec(1, 2)))}, more...)
 }
 
+// TestMLTreeCircle: two nodes that are each other's children leave the one leaf to be the root. That is no tree, though every walk would end.
+func TestMLTreeCircle(t *testing.T) {
+	circle := append(attrs{intsAttr("nodes_treeids", 0, 0, 0), intsAttr("nodes_nodeids", 0, 1, 2), intsAttr("nodes_featureids", 0, 0, 0),
+		stringsAttr("nodes_modes", "BRANCH_LEQ", "BRANCH_LEQ", "LEAF"), floatsAttr("nodes_values", 0, 0, 0), intsAttr("nodes_truenodeids", 1, 0, 0),
+		intsAttr("nodes_falsenodeids", 1, 0, 0), intAttr("n_targets", 1)}, votes("target", []int64{2}, []int64{0}, 1)...)
+	_, err := evalML(t, "TreeEnsembleRegressor", circle, 1, mat(1, 1, 0.5))
+	assert.ErrorContains(t, err, "ancestor")
+}
+
 func TestMLTreeEnsemble(t *testing.T) {
 	x := mat(3, 1, 0.25, 0.5, 0.75)
 	for mode, want := range [][]float64{{1, 1, 2}, {1, 2, 2}, {2, 1, 1}, {2, 2, 1}, {2, 1, 2}, {1, 2, 1}} {

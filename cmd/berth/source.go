@@ -130,7 +130,7 @@ func modelCommand(use, short, long, example string, run func(c *cobra.Command, m
 // modelError says that a file is no model, naming it once.
 func modelError(path string, err error) error {
 	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if imp := (*onnximport.ImportError)(nil); !errors.As(err, &imp) && errors.As(err, &pe) {
 		err = fmt.Errorf("%s: %w", path, pe.Err)
 	}
 	if memory := (*ops.MemoryError)(nil); errors.As(err, &memory) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/onnximport"
 )
 
 var commands = []string{"optimize", "run", "verify", "compare", "inspect", "bench", "diff", "train", "models"}
@@ -138,6 +141,9 @@ func TestNoModel(t *testing.T) {
 	fails(t, exitFailed, []string{"i.csv", "--max-memory"}, "compare", "--instance", instance, "--max-memory", "1B")
 	fails(t, exitModel, []string{text}, "compare", "--instance", text)
 	fails(t, exitModel, []string{"second"}, "diff", "builtin:mlp", filepath.Join(dir, "second"))
+
+	data := &onnximport.ImportError{File: text, Reason: `external data "w" can not be read`, Err: &fs.PathError{Op: "open", Path: "w", Err: fs.ErrPermission}}
+	assert.ErrorContains(t, modelError(text, data), data.Reason, "what is said of another file than the model stays")
 }
 
 func TestShapeForms(t *testing.T) {

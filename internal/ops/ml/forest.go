@@ -128,14 +128,13 @@ func (f *Forest) check(targets int) error {
 }
 
 // acyclic fails if a node can be reached from itself: depth-first, nodes on the
-// current path marked 1, finished ones 2.
+// current path marked 1, finished ones 2. It begins at every node, since no root
+// leads to a circle whose nodes are all children of each other.
 func (f *Forest) acyclic() error {
 	state := make([]uint8, len(f.Nodes))
 	var stack []int32
-	for _, root := range f.Roots {
-		if root >= 0 {
-			stack = append(stack, root)
-		}
+	for start := range f.Nodes {
+		stack = append(stack, int32(start))
 		for len(stack) > 0 {
 			at := stack[len(stack)-1]
 			if state[at] != 0 {
