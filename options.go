@@ -326,9 +326,10 @@ func WithThreads(n int) Option { return func(c *config) { c.threads = n } }
 
 // WithMaxMemory limits the memory of the process, beyond what it had when it started, while an
 // operation is in progress: opening, rewriting, compiling, running, comparing. Arenas, results
-// and temporaries, packed weights, decoded images count, mapped files do not. What would need
-// more fails with an [ops.MemoryError] before it allocates the memory. The limit is that of the
-// call; a [Program] and its sessions keep the one that they were compiled with. The default,
+// and temporaries, packed weights, decoded images count. What would need
+// more fails with an [ops.MemoryError] before it allocates the memory. Pages of mapped files are
+// dropped where they do not fit beside that, and read again: weights beyond the limit make runs
+// slower, and let none fail. The limit is that of the call; a [Program] and its sessions keep the one that they were compiled with. The default,
 // and 0, is [ops.DefaultMaxMemory].
 //
 // The garbage collector lets the heap grow to twice what is alive unless it is told a limit:

@@ -61,8 +61,12 @@ func (c *Call) Done() <-chan struct{} {
 }
 
 // Ended reports whether the call is to end early: whoever runs it drops the results then.
-// Kernels ask between pieces of work of at most some milliseconds.
-func (c *Call) Ended() bool { return c != nil && c.Ctx != nil && c.Ctx.Err() != nil }
+// Kernels ask between pieces of work of at most some milliseconds, and pages of mapped weights that do not fit into memory are dropped on
+// that occasion.
+func (c *Call) Ended() bool {
+	sysmem.LookAtPages()
+	return c != nil && c.Ctx != nil && c.Ctx.Err() != nil
+}
 
 // Array returns tensor operand i, nil if it is absent or no tensor. It stands once in a program: at each of its calls it takes 24 kB of the
 // smallest one.

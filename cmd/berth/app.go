@@ -285,7 +285,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.dataRoot, "data-root", "", "folder besides the model's in which its external data may lie, links and hard links included")
 	f.StringArrayVar(&a.limitFlags, "limit", nil, "what a model that is trusted may cost, NAME=N (repeatable): "+strings.Join(slices.Sorted(maps.Keys(limitNames)), ", "))
 	f.Int64Var(&a.seed, "seed", 0, "seed of random inputs")
-	f.StringVar(&a.maxMemory, "max-memory", "", "memory that the process may take, the program itself included, which has some 31 MiB, but for mapped pages of models: 8GiB, 512MB, … (default three quarters of the machine's or container's, or GOMEMLIMIT if that is less)")
+	f.StringVar(&a.maxMemory, "max-memory", "", "memory that the process may take, the program itself included, which has some 31 MiB, and pages of model files, which are read again where they do not fit: 8GiB, 512MB, … (default three quarters of the machine's or container's, or GOMEMLIMIT if that is less)")
 	f.StringVar(&a.optimizeFor, "optimize-for", "speed", "what kernels are chosen for: speed, or memory (no layout of weights that takes more than they do, tensors as the model has them)")
 	f.StringVar(&a.accuracy, "accuracy", "fast", "which kernels may run: fast, or strict (none whose error bound is worse than that of direct summation)")
 	f.DurationVar(&a.timeout, "timeout", 0, "stop after this long: 30s, 5m, … (default never)")

@@ -24,6 +24,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/hostile"
 	"github.com/berth-onnx/berth/internal/npy"
+	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -310,6 +311,50 @@ func TestBudgetOfInputs(t *testing.T) {
 		assert.Contains(t, got[1].text, file, name)
 		assert.Contains(t, got[1].text, refused, name)
 		assert.Less(t, got[1].peak, got[0].peak+testBudget/4, "%s: memory was taken for what is refused", name)
+	}
+}
+
+// weightedModel is a model of nodes over an x and a weight w of float32, which is zeros in a data file.
+func weightedModel(t *testing.T, x []int64, rows, columns int64, nodes ...*onnxwire.Node) string {
+	t.Helper()
+	path := wireModel(t, x, nodes[0], func(g *onnxwire.Graph) {
+		g.Nodes = nodes
+		g.Initializers = []*onnxwire.Tensor{{
+			Name: "w", Dims: []int64{rows, columns}, DataType: onnxwire.TypeFloat, DataLocation: onnxwire.DataExternal,
+			ExternalData: []*onnxwire.StringEntry{{Key: "location", Value: "w.data"}},
+		}}
+	})
+	require.NoError(t, os.Rename(sparse(t, "w.data", nil, 4*rows*columns), filepath.Join(filepath.Dir(path), "w.data")))
+	return path
+}
+
+// TestBudgetOfMappedWeights: pages of weights that runs and comparisons read are dropped at the limit, also those of a table of which
+// rows here and there are read.
+func TestBudgetOfMappedWeights(t *testing.T) {
+	const rows, columns = 100000, 1000 // 400 MB
+	places := make([]float32, 4096)
+	for i := range places {
+		places[i] = float32(i * (rows / len(places)))
+	}
+	var file bytes.Buffer
+	require.NoError(t, npy.Write(&file, ndarray.Of(places, len(places))))
+	input := "x=" + writeTemp(t, t.TempDir(), "x.npy", file.Bytes())
+	table := weightedModel(t, []int64{4096}, rows, columns,
+		&onnxwire.Node{OpType: "Cast", Inputs: []string{"x"}, Outputs: []string{"i"}, Attributes: []*onnxwire.Attribute{{Name: "to", Type: onnxwire.AttrInt, I: int64(onnxwire.TypeInt64)}}},
+		&onnxwire.Node{OpType: "Gather", Inputs: []string{"w", "i"}, Outputs: []string{"y"}})
+	product := weightedModel(t, []int64{1, rows}, rows, columns, &onnxwire.Node{OpType: "MatMul", Inputs: []string{"x", "w"}, Outputs: []string{"y"}})
+	sum := weightedModel(t, []int64{1, 1}, rows/8, columns, &onnxwire.Node{OpType: "Sum", Inputs: []string{"x", "w"}, Outputs: []string{"y"}})
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"run", table, "--input", input}, exitDone},
+		{[]string{"bench", sum, "--seconds=0.1"}, exitDone}, // the result has 50 MB, as has the weight
+		{[]string{"diff", product, product}, exitFailed},    // the files are read, but the weight is packed for runs
+	} {
+		got := carryOut(t, [][]string{{"inspect", "builtin:lstm-loop"}, append(c.args, "--max-memory=100MiB")})[1:] // the first reads the program's code
+		requireBudget(t, got, 100<<20)
+		assert.Equal(t, c.code, got[1].code, "%s: %s", got[1].name, got[1].text)
 	}
 }
 

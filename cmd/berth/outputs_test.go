@@ -331,7 +331,7 @@ func TestMessagesOfModels(t *testing.T) {
 }
 
 // wireModel writes a model of one node, as files can have it, with the input x and the output y.
-func wireModel(t *testing.T, shape []int64, n *onnxwire.Node) string {
+func wireModel(t *testing.T, shape []int64, n *onnxwire.Node, changes ...func(*onnxwire.Graph)) string {
 	port := func(name string) *onnxwire.ValueInfo {
 		v := &onnxwire.ValueInfo{Name: name, Type: &onnxwire.Type{Tensor: &onnxwire.TensorType{ElemType: onnxwire.TypeFloat, Shape: &onnxwire.Shape{}}}}
 		for _, d := range shape {
@@ -340,6 +340,9 @@ func wireModel(t *testing.T, shape []int64, n *onnxwire.Node) string {
 		return v
 	}
 	g := &onnxwire.Graph{Name: "g", Nodes: []*onnxwire.Node{n}, Inputs: []*onnxwire.ValueInfo{port("x")}, Outputs: []*onnxwire.ValueInfo{{Name: "y"}}}
+	for _, change := range changes {
+		change(g)
+	}
 	data, err := onnxwire.Marshal(&onnxwire.Model{IRVersion: 10, OpsetImports: []*onnxwire.OperatorSetID{{Version: 21}}, Graph: g})
 	require.NoError(t, err)
 	return writeTemp(t, t.TempDir(), "m.onnx", data)

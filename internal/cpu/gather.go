@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -117,6 +118,7 @@ func (k *gather[I]) tile(c *ops.Call, i, _ int) {
 		d := dst[r*k.inner : (r+1)*k.inner]
 		if from := src[s : s+k.inner]; !sameStart(d, from) {
 			copy(d, from)
+			sysmem.LookAfterJump()
 		}
 		if j++; j == k.picks {
 			o, j = o+1, 0
@@ -301,5 +303,6 @@ func (k *gatherND[I]) tile(c *ops.Call, i, _ int) {
 	for r := r0; r < r1; r++ {
 		s := (r/k.picks*k.size + tupleAt(&k.tuple, idx, r)) * k.inner
 		copy(dst[r*k.inner:(r+1)*k.inner], src[s:s+k.inner])
+		sysmem.LookAfterJump()
 	}
 }

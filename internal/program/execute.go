@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -58,6 +59,7 @@ const stepsPerErr = 16
 
 // ended is the error of the run's context once that has ended. It is asked before each step.
 func (s *Session) ended() error {
+	sysmem.LookAtPages()
 	if s.steps++; s.steps%stepsPerErr == 0 {
 		if err := s.ctx.Err(); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -281,6 +282,9 @@ func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool
 // execute binds the inputs and computes everything.
 func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 	s.ctx, s.done = ctx, ctx.Done()
+	if sysmem.Begin(s.p.memory) {
+		defer sysmem.End(s.p.memory)
+	}
 	if err := s.bind(inputs); err != nil {
 		return err
 	}

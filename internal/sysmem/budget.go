@@ -20,10 +20,11 @@ import (
 //	in use now + what is asked for  ≤  budget
 //
 // In use is what the Go runtime has taken from the system and not given back, above what
-// it had when the process started: garbage and fragments count, since they are resident,
-// mapped files do not, since their pages can be dropped: measurements and looks drop what nobody reads where it does not fit beside. In a
-// command the program itself counts, too ([CountProgram]). Before a request is
-// refused, unused memory is collected and returned to the system.
+// it had when the process started: garbage and fragments count, since they are resident. Pages
+// of mapped files are no reason to refuse anything, since they can be dropped: where they do not
+// fit beside what is in use, measurements and looks drop them, those that nobody reads first
+// (mapping.go, pagelooks.go). In a command the program itself counts, too ([CountProgram]).
+// Before a request is refused, unused memory is collected and returned to the system.
 //
 // Measuring takes a microsecond, so it is not done for every request. What was granted
 // since the last time counts as in use:

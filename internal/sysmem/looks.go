@@ -44,6 +44,9 @@ func (c *bounded) Err() error {
 	if full := c.full.Load(); full != nil {
 		return full
 	}
+	if pagesMatter(c.limit) {
+		lookAtPages(c.limit)
+	}
 	if c.looks.Add(1)%looksPerClock == 0 {
 		if c.paused.Load() {
 			c.pause.Lock()
@@ -68,9 +71,8 @@ func (c *bounded) Err() error {
 	return err
 }
 
-// look drops pages of mapped files and collects where more than the limit is in use, and as long again nothing is measured after it.
+// look collects where more than the limit is in use, and as long again nothing is measured after it.
 func (c *bounded) look(now int64) {
-	discardBeyond(c.limit, 0)
 	if resident()-atStart > c.limit+c.limit/lookSlack {
 		select {
 		case measuring <- struct{}{}:

@@ -32,6 +32,7 @@ func note(data []byte) {
 	mapped.Lock()
 	defer mapped.Unlock()
 	mapped.files = append(mapped.files, data)
+	mappedSum.Add(int64(len(data)))
 }
 
 // forget takes a mapping off the list.
@@ -39,6 +40,7 @@ func forget(data []byte) {
 	mapped.Lock()
 	defer mapped.Unlock()
 	mapped.files = slices.DeleteFunc(mapped.files, func(file []byte) bool { return span(file) == span(data) })
+	mappedSum.Add(-int64(len(data)))
 }
 
 // IsMapped reports whether bytes lie in a file mapped by [MapFile]. Their address
@@ -54,7 +56,8 @@ func inFile(b []byte) bool {
 	return slices.ContainsFunc(mapped.files, func(file []byte) bool { return span(file).holds(span(b)) })
 }
 
-// Reading is bytes of mapped files that are read again and again: [Discard] leaves their pages alone while they are read.
+// Reading is bytes of mapped files that are read again and again: [Discard] leaves their pages alone while they are read, and they are
+// the last to be dropped where memory is lacking.
 type Reading struct{ parts [][]byte }
 
 // NewReading lists bytes that will be read.
@@ -150,10 +153,11 @@ func discardUnread(b []byte) {
 // programBytes is what the pages of the program's own files take, at most.
 const programBytes = 32 << 20
 
-// discardBeyond gives back the pages of all mapped files that nobody reads ([Reading]), where the process, with so many bytes more,
-// takes more than a limit. The files' sizes tell at once where it can not. Runs, which allocate nothing, come here when they look.
+// discardBeyond gives back the pages of all mapped files where the process, with so many bytes more, takes more than a limit: those that
+// nobody reads ([Reading]) first, and the others where that is not enough. The files' sizes tell at once where the process can not be
+// beyond. Runs, which allocate nothing, come here when they look.
 func discardBeyond(limit, bytes int64) {
-	sum := mappedBytes()
+	sum := mappedSum.Load()
 	if atStart >= 0 { // the program does not count ([CountProgram])
 		limit += programBytes
 	}
@@ -165,16 +169,12 @@ func discardBeyond(limit, bytes int64) {
 	for _, file := range mapped.files {
 		discardUnread(file)
 	}
-}
-
-// mappedBytes is the size of all mapped files.
-func mappedBytes() (sum int64) {
-	mapped.RLock()
-	defer mapped.RUnlock()
-	for _, file := range mapped.files {
-		sum += int64(len(file))
+	if len(mapped.pages) == 0 || ResidentNow()+bytes <= limit {
+		return
 	}
-	return sum
+	for _, file := range mapped.files {
+		discard(file)
+	}
 }
 
 // prefaultBytes is the size from which asking for all pages at once is cheaper than touching them one by one.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -104,6 +106,7 @@ func TestMeasurementsDropPages(t *testing.T) {
 		{"both fit", 4 * size, false, size},
 		{"the file does not fit", size / 2, false, 0},
 		{"half of it is read", size / 2, true, size / 2},
+		{"half of it is read, which does not fit either", size / 8, true, 0},
 	} {
 		var sum byte
 		for i := 0; i < size; i += os.Getpagesize() {
@@ -132,14 +135,65 @@ func TestMeasurementsDropPages(t *testing.T) {
 	require.NoError(t, Budget(math.MaxInt64).Check("test"))
 	assert.NotContains(t, present(t, data), false, "all that can be counted is enough")
 	ctx := Budget(resident() - atStart + size/4).In(t.Context())
-	time.Sleep(lookInterval)
-	for range looksPerClock {
-		require.NoError(t, ctx.Err())
-	}
+	time.Sleep(pageInterval)
+	require.NoError(t, ctx.Err())
 	assert.NotContains(t, present(t, data), true, "a look drops them, too")
 	part.Begin()
 	defer part.End()
 	assert.Zero(t, testing.AllocsPerRun(10, func() { discardBeyond(1, 0) }), "runs, which allocate nothing, look")
+}
+
+// TestRunsDropPages: looks of kernels drop pages at the least limit of the runs in progress, and at none without.
+func TestRunsDropPages(t *testing.T) {
+	const size = 160 << 20
+	f, err := os.Create(filepath.Join(t.TempDir(), "data"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.Truncate(size))
+	data, err := MapFile(f, size)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, UnmapFile(data)) }()
+	looks := map[string]func(){
+		"a look": func() { time.Sleep(pageInterval); LookAtPages() },
+		"jumps": func() {
+			for range farLooks {
+				LookAfterJump()
+			}
+		},
+	}
+	debug.FreeOSMemory()
+	now := Budget(resident() - atStart)
+	low, high := now+size/4, now+8*size
+	for _, c := range []struct {
+		name  string
+		runs  []Budget
+		stays bool
+	}{
+		{"no run", nil, true},
+		{"one with room", []Budget{high}, true},
+		{"one without", []Budget{low}, false},
+		{"both", []Budget{high, low, high}, false},
+		{"one of the default", []Budget{0}, true},
+	} {
+		for by, look := range looks {
+			var began []Budget
+			for _, b := range c.runs {
+				if Begin(b) {
+					began = append(began, b)
+				}
+			}
+			for i := 0; i < size; i += os.Getpagesize() {
+				_ = bytes.Clone(data[i : i+1])
+			}
+			look()
+			assert.Equal(t, c.stays, !slices.Contains(present(t, data), false), "%s, %s", c.name, by)
+			for _, b := range began {
+				End(b)
+			}
+			assert.Zero(t, pageLimit.Load(), c.name)
+		}
+	}
+	assert.Zero(t, testing.AllocsPerRun(10, func() { require.True(t, Begin(low)); End(low) }), "runs allocate nothing")
 }
 
 // TestResidentNow: what the process has resident is what the system's other figure says, but for what other threads do meanwhile.

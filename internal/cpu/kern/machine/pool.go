@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // The worker pool: fork-join parallelism on long-lived worker goroutines.
@@ -115,8 +116,10 @@ func (p *pool) start() {
 // that depend on an order which several threads do not keep.
 var Backwards atomic.Bool
 
-// Closed reports whether a channel is closed; nil never is.
+// Closed reports whether a channel is closed; nil never is. Kernels ask between pieces of work: that is the time, too, to drop pages of
+// mapped weights that do not fit into memory.
 func Closed(done <-chan struct{}) bool {
+	sysmem.LookAtPages()
 	select {
 	case <-done:
 		return true
