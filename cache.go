@@ -90,6 +90,25 @@ func (s *Session) Cache(input string) (a *ndarray.Array, err error) {
 	return a, err
 }
 
+// borrowState calls f with a state, in the session's memory.
+func borrowState(session any, input string, f func(*ndarray.Array) error) error {
+	s, ok := session.(*Session)
+	if !ok || !s.made() {
+		return errUnmade
+	}
+	i, err := s.p.cache(input)
+	if err != nil {
+		return err
+	}
+	return s.alone(func() error {
+		a, err := s.s.State(i)
+		if err != nil {
+			return err
+		}
+		return f(a)
+	})
+}
+
 // SetCache replaces what the session keeps for an input by a copy of an array, for example
 // one that [Session.Cache] returned. An array of another type or shape, or with more rows
 // than the bound, is an error ([InputError], [CacheError]) and changes nothing.

@@ -135,6 +135,7 @@ func (m *Model) Graph() *ssa.Graph {
 }
 
 func init() {
+	borrow.State = borrowState
 	borrow.Graph = func(model any, f func(*ssa.Graph)) error {
 		m := model.(*Model)
 		_, err := using(m.lifetime(), func() (struct{}, error) { f(m.source().Graph); return struct{}{}, nil })

@@ -3,6 +3,9 @@ package train_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -184,10 +187,11 @@ func TestTornWeights(t *testing.T) {
 	_, err = tr.Step(t.Context(), x, want)
 	require.ErrorContains(t, err, "the caller's own")
 	for name, call := range map[string]func() error{
-		"Step":       func() error { _, err := tr.Step(t.Context(), x, want); return err },
-		"Checkpoint": func() error { _, err := tr.Checkpoint(); return err },
-		"Model":      func() error { _, err := tr.Model(); return err },
-		"Weight":     func() error { _, err := tr.Weight("w1"); return err },
+		"Step":        func() error { _, err := tr.Step(t.Context(), x, want); return err },
+		"Checkpoint":  func() error { _, err := tr.Checkpoint(); return err },
+		"Model":       func() error { _, err := tr.Model(); return err },
+		"Weight":      func() error { _, err := tr.Weight("w1"); return err },
+		"CheckFinite": func() error { return tr.CheckFinite(t.Context()) },
 	} {
 		var torn *berth.TornError
 		assert.ErrorAs(t, call(), &torn, name)
@@ -195,4 +199,37 @@ func TestTornWeights(t *testing.T) {
 	require.NoError(t, tr.Restore(saved))
 	_, err = tr.Step(t.Context(), x, want)
 	require.NoError(t, err)
+}
+
+// TestCheckFinite: what is no finite number is found in every weight, without copies.
+func TestCheckFinite(t *testing.T) {
+	tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError, Optimizer: train.Momentum(0.9, 0)})
+	require.NoError(t, err)
+	require.NoError(t, tr.CheckFinite(t.Context()))
+	require.NoError(t, tr.CheckFinite(nil))
+	for _, name := range tr.Learned() {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			c, err := tr.Checkpoint()
+			require.NoError(t, err)
+			w := ndarray.Slice[float32](c.States[name])
+			was := w[len(w)-1]
+			w[len(w)-1] = float32(v)
+			require.NoError(t, tr.Restore(c))
+			assert.EqualError(t, tr.CheckFinite(t.Context()), fmt.Sprintf("weight %q has the element %g after step 0", name, v))
+			w[len(w)-1] = was
+			require.NoError(t, tr.Restore(c))
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, tr.CheckFinite(ended), context.Canceled)
+	require.Error(t, new(train.Trainer).CheckFinite(t.Context()))
+	large := parsed(t, `in %x: float32[1,512] in %w: float32[512,512] %y = MatMul(%x, %w) out %y`, map[string]*ndarray.Array{"w": waves(0.1, 1, 512, 512)})
+	tr, err = train.New(t.Context(), large, train.Options{Loss: train.MeanSquaredError})
+	require.NoError(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.NoError(t, tr.CheckFinite(t.Context()))
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(512*512), "a copy has four times as much")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/gradient"
+	"github.com/berth-onnx/berth/internal/borrow"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -25,6 +26,56 @@ func (t *Trainer) Weight(name string) (*ndarray.Array, error) {
 		return nil, fmt.Errorf("no weight is called %q that steps change", name)
 	}
 	return t.session.Cache(name)
+}
+
+// finiteElements is how many elements are looked at between two looks at a context.
+const finiteElements = 1 << 20
+
+// CheckFinite reports the first element of a learned weight that is NaN or infinite, as too high a rate of learning makes them. It copies
+// nothing. The context, which may be nil, ends it.
+func (t *Trainer) CheckFinite(ctx context.Context) (err error) {
+	defer rescue.Into(&err)
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave()
+	for _, name := range t.learned {
+		if err := borrow.State(t.session, name, func(a *ndarray.Array) error { return t.checkFinite(ctx, name, a) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFinite is CheckFinite of one weight.
+func (t *Trainer) checkFinite(ctx context.Context, name string, a *ndarray.Array) error {
+	for from := 0; from < a.Len(); from += finiteElements {
+		if ctx != nil && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if i := notFinite(a, from, min(from+finiteElements, a.Len())); i >= 0 {
+			return fmt.Errorf("weight %q has the element %g after step %d", name, a.Float(i), t.Steps())
+		}
+	}
+	return nil
+}
+
+// notFinite is the first element from one on and before another that is no finite number, -1 without one.
+func notFinite(a *ndarray.Array, from, past int) int {
+	if a.DType == ndarray.Float32 {
+		for i, v := range ndarray.Slice[float32](a)[from:past] {
+			if v-v != 0 {
+				return from + i
+			}
+		}
+		return -1
+	}
+	for i := from; i < past; i++ {
+		if v := a.Float(i); v-v != 0 {
+			return i
+		}
+	}
+	return -1
 }
 
 // Model is the model with the weights as they are now, dropouts and batch normalizations in the form of inference. It shares what was not learned with the model given to [New].

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/train"
@@ -217,21 +218,33 @@ func (a *app) fit(ctx context.Context, t *train.Trainer, d *examples, c *checkpo
 	bar.step("training")
 	bar.skip(done)
 	start := time.Now()
-	err := t.Fit(ctx, d.draw(a.seed, done, total), func(step int, loss float64) error {
-		res.Losses = append(res.Losses, loss)
-		bar.step(fmt.Sprintf("step %d of %d, loss %.4g", step, total, loss))
-		if time.Since(c.written) < checkpointEvery || step == total {
-			return nil
-		}
-		return c.write(t, res.Losses)
+	waits := context.Background()
+	if c.path == "" { // nothing is kept of a step that goes on to its end since it has begun to change weights
+		waits = ctx
+	}
+	_, err := rescue.Until(waits, func() (struct{}, error) {
+		return struct{}{}, t.Fit(ctx, d.draw(a.seed, done, total), func(step int, loss float64) error {
+			if waits.Err() != nil { // nobody waits any more
+				return waits.Err()
+			}
+			res.Losses = append(res.Losses, loss)
+			bar.step(fmt.Sprintf("step %d of %d, loss %.4g", step, total, loss))
+			if time.Since(c.written) < checkpointEvery || step == total {
+				return nil
+			}
+			return c.write(ctx, t, res.Losses)
+		})
 	})
+	if waits.Err() != nil {
+		return err
+	}
 	res.Steps = len(res.Losses)
 	res.StepNanos = time.Since(start).Nanoseconds() / int64(max(res.Steps-done, 1))
 	ended := err != nil && ctx.Err() != nil && res.Steps > done // by a signal or --timeout
 	if err != nil && !ended {
 		return err
 	}
-	if wrong := c.write(t, res.Losses); wrong != nil && ended {
+	if wrong := c.write(context.WithoutCancel(ctx), t, res.Losses); wrong != nil && ended {
 		a.note("berth: the state of training is not kept: %v", wrong)
 	} else if wrong != nil {
 		return wrong
@@ -403,21 +416,19 @@ func (c *checkpoint) unread(ctx context.Context, err error) error {
 }
 
 // write keeps the state, unless weights have ceased to be numbers.
-func (c *checkpoint) write(t *train.Trainer, losses []float64) error {
-	state, err := t.Checkpoint()
-	if err != nil {
+func (c *checkpoint) write(ctx context.Context, t *train.Trainer, losses []float64) error {
+	if err := t.CheckFinite(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: lower --rate, or bound derivatives by --clip", err)
+	} else if err != nil {
 		return err
-	}
-	for _, name := range t.Learned() {
-		for i, w := 0, state.States[name]; i < w.Len(); i++ {
-			if v := w.Float(i); math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("weight %q has the element %g after step %d: lower --rate, or bound derivatives by --clip", name, v, state.Steps)
-			}
-		}
 	}
 	c.written = time.Now()
 	if c.path == "" {
 		return nil
+	}
+	state, err := t.Checkpoint()
+	if err != nil {
+		return err
 	}
 	return safefile.Write(c.path, func(w io.Writer) error {
 		c.of.Losses, c.of.States = losses, len(state.States)

@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -155,14 +156,26 @@ func (s *Session) Reset() error {
 // CacheRows is how many rows cache i of [Program.Caches] holds.
 func (s *Session) CacheRows(i int) int { return s.kept[i].rows }
 
+// State is [Session.CacheCopy] of a state, in the session's memory. Other caches have an error.
+func (s *Session) State(i int) (*ndarray.Array, error) {
+	k := i - len(s.kept)
+	switch {
+	case k < 0:
+		return nil, errors.New("it is not a state")
+	case s.states[k].torn:
+		return nil, s.tornError(k)
+	}
+	return &ndarray.Array{DType: s.p.recurrent[k].dtype, Shape: s.p.recurrent[k].shape, Data: s.stateOf(k)}, nil
+}
+
 // CacheCopy returns what cache i holds, as fresh memory; numbers beyond the caches are those
 // of states, of which a torn one is a [TornError].
 func (s *Session) CacheCopy(i int) (*ndarray.Array, error) {
-	if k := i - len(s.kept); k >= 0 {
-		if s.states[k].torn {
-			return nil, s.tornError(k)
+	if i >= len(s.kept) {
+		a, err := s.State(i)
+		if err != nil {
+			return nil, err
 		}
-		a := &ndarray.Array{DType: s.p.recurrent[k].dtype, Shape: s.p.recurrent[k].shape, Data: s.stateOf(k)}
 		return s.clone(a)
 	}
 	if err := s.openCache(i); err != nil {

@@ -182,7 +182,7 @@ func (s *Session) openStates() error {
 		if err := s.p.memory.AskContext(s.ctx, "the state "+s.p.Slots[s.p.Main.Params[st.Param]].Value.Name, st.Bytes()); err != nil {
 			return err
 		}
-		data, err := sysmem.Zeros(s.ctx, int(st.Bytes()))
+		data, err := sysmem.LargeZeros(s.ctx, int(st.Bytes()))
 		if err != nil {
 			return err
 		}

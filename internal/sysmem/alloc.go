@@ -52,11 +52,25 @@ func Zeros(ctx context.Context, n int) ([]byte, error) {
 		return Aligned(n), nil
 	}
 	b := Uncleared(n)
-	for at := 0; at < n; at += copyPiece {
-		if ctx != nil && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		clear(b[at:min(at+copyPiece, n)])
+	return b, zero(ctx, b)
+}
+
+// LargeZeros is [Zeros] in large pages ([LargePages]): memory that passes go over again and again.
+func LargeZeros(ctx context.Context, n int) ([]byte, error) {
+	b := Uncleared(n)
+	if err := LargePages(ctx, b); err != nil {
+		return nil, err
 	}
-	return b, nil
+	return b, zero(ctx, b)
+}
+
+// zero clears memory in pieces until a context ends, whose error it then returns; nil never does.
+func zero(ctx context.Context, b []byte) error {
+	for at := 0; at < len(b); at += copyPiece {
+		if ctx != nil && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		clear(b[at:min(at+copyPiece, len(b))])
+	}
+	return nil
 }

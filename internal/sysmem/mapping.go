@@ -191,8 +191,9 @@ func Prefault(b []byte) {
 // largeBytes is the size from which memory that is read and written as a whole is worth large pages.
 const largeBytes = 8 << 20
 
-// largePiece is how much is asked for between two looks at a context: some milliseconds, tens of them where there are only small pages.
-const largePiece = 32 << 20
+// largePiece is how much is asked for between two looks at a context, at least: some milliseconds, tens of them in virtual machines whose
+// host has no memory for them yet.
+const largePiece = 8 << 20
 
 // LargePages asks the system for fresh memory that passes will go over again and again, in large pages where it has them: small ones
 // cost a walk through the page table every few hundred nanoseconds, in virtual machines through two. When the context ends before,
