@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ import (
 //	channels   second dimension of an image                             3, 1, 4
 //	image      height, width, H, W, other dimensions of a 4-D input     64, 96, 160 and for the width 64, 128, 224: rounded up
 //	                                                                    to the product of the strides, twice the largest window
-//	volume     other dimensions of an input of more than four           8, 9, 16 of five, 4, 5, 6 of more, rounded up likewise
+//	volume     other dimensions of an input of more than four           8, 9, 16 of five, 4, 5, 6 of more but a million elements at most, rounded up likewise
 //	past       past, cache                                              5, 9, 1
 //	heads      last dimension of a 3-D operand of an attention          8, 12, 16 elements of each head
 //	others     sequences, time                                          16, 33, 64, rounded up likewise where there are strides
@@ -464,7 +465,7 @@ func realisticSize(in berth.Port, s string, i, k int, of span) int {
 	case rank == 5:
 		return up([]int{8, 9, 16}[k])
 	case rank > 5:
-		return up([]int{4, 5, 6}[k])
+		return up(min([]int{4, 5, 6}[k], int(math.Pow(1<<20, 1/float64(rank-1)))))
 	}
 	return up([]int{16, 33, 64}[k])
 }

@@ -157,6 +157,7 @@ func TestOpenSizesTried(t *testing.T) {
 		{"a dilated window", `in %x: float32[N,1,H,W] %y = MaxPool(%x) [dilations=[10, 10], kernel_shape=[8, 4]] out %y`, nil, []string{"x=1x1x142x142", "x=2x1x142x142", "x=3x1x160x224"}},
 		{"a volume", `in %x: float32[?,?,?,?,?] %y = MaxPool(%x) [kernel_shape=[2, 2, 2]] out %y`, nil, []string{"x=1x3x8x8x8", "x=2x1x9x9x9", "x=3x4x16x16x16"}},
 		{"six dimensions", `in %x: float32[?,?,?,?,?,?] %y = Neg(%x) out %y`, nil, []string{"x=1x4x4x4x4x4", "x=2x5x5x5x5x5", "x=3x6x6x6x6x6"}},
+		{"twelve dimensions", `in %x: float32[?,?,?,?,?,?,?,?,?,?,?,?] %y = Neg(%x) out %y`, nil, []string{"x=1" + strings.Repeat("x3", 11), "x=2" + strings.Repeat("x3", 11), "x=3" + strings.Repeat("x3", 11)}},
 		{"sizes that only the channels fix", `in %x: float32[?,?,?,?,?] const %s: float32[5,1,1,1] = splat 2 %y = PRelu(%x, %s) out %y`, nil, []string{"x=1x5x16x16x16"}},
 		{"heads", `in %q: float32[?,?,?] in %k: float32[?,?,?] in %v: float32[?,?,?] %y = Attention(%q, %k, %v) [q_num_heads=9, kv_num_heads=3] out %y`, nil,
 			[]string{"k=1x16x24 q=1x16x72 v=1x16x24", "k=2x33x36 q=2x33x108 v=2x33x36", "k=3x64x48 q=3x64x144 v=3x64x48"}},
