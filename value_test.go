@@ -81,6 +81,7 @@ func TestTensorErrors(t *testing.T) {
 	}{
 		{"short", tensorOf(5, 1, 3, 224, 224), "float32[1,3,224,224] with too little data: have 5 elements, need 150528"},
 		{"long", tensorOf(5, 2, 2), "float32[2,2] with too much data: have 5 elements, need 4"},
+		{"a part of an element", (&ndarray.Array{DType: ndarray.Float32, Shape: []int{2}, Data: make([]byte, 9)}).Check(), "have 2 elements and a part of one, need 2"},
 		{"none", tensorOf(0), "float32[] with too little data: have 0 elements, need 1"},
 		{"negative", tensorOf(5, -1, 5), "float32[-1,5], a shape that is negative or too large"},
 		{"overflow", tensorOf(5, math.MaxInt, 5), "a shape that is negative or too large"},

@@ -39,7 +39,11 @@ func (e *ShapeError) Error() string {
 	case e.Have < e.Need:
 		return fmt.Sprintf("%s with too little data: have %d elements, need %d", e.Type, e.Have, e.Need)
 	}
-	return fmt.Sprintf("%s with too much data: have %d elements, need %d", e.Type, e.Have, e.Need)
+	part := ""
+	if e.Have == e.Need {
+		part = " and a part of one"
+	}
+	return fmt.Sprintf("%s with too much data: have %d elements%s, need %d", e.Type, e.Have, part, e.Need)
 }
 
 // Describe names the type of a value for messages: "float32[1,10]", "a sequence", "nothing".
