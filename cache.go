@@ -143,7 +143,7 @@ func (c *config) checkBounds(params []*ssa.Value) error {
 		}
 		named := func(d ssa.Dim) bool { s, ok := d.SymbolName(); return ok && s == symbol }
 		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return slices.ContainsFunc(v.Type.Shape, named) }) {
-			return c.badBound(symbol, "a dimension of an input; the inputs are "+portNames(params))
+			return c.badBound(symbol, "a dimension of an input; the inputs are "+program.Ports(params))
 		}
 	}
 	return nil
@@ -209,9 +209,9 @@ func (m *Model) statesOf(c *config) ([]program.State, error) {
 		res, isResult := results[s.result]
 		switch {
 		case !isInput:
-			return nil, s.refused(fmt.Errorf("no input is called %q, to be a state; the inputs are %s", s.input, portNames(m.module.Graph.Params)))
+			return nil, s.refused(fmt.Errorf("no input is called %q, to be a state; the inputs are %s", s.input, program.Ports(m.module.Graph.Params)))
 		case !isResult:
-			return nil, s.refused(fmt.Errorf("no result is called %q, to continue the state %q; the results are %s", s.result, s.input, portNames(m.module.Graph.Results)))
+			return nil, s.refused(fmt.Errorf("no result is called %q, to continue the state %q; the results are %s", s.result, s.input, program.Ports(m.module.Graph.Results)))
 		case continued[in] || continues[res]:
 			return nil, s.refused(errors.New("the input or the result is that of another state"))
 		}

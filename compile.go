@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime/debug"
 	"runtime/metrics"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -652,7 +651,7 @@ func (p *Program) arguments(args []ndarray.Value, inputs map[string]ndarray.Valu
 			if err := checkNames(params, inputs); err != nil { // a name that was misspelled, most likely
 				return err
 			}
-			return &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; the inputs are " + portNames(params)}
+			return &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; the inputs are " + program.Ports(params)}
 		}
 		args[i] = v
 	}
@@ -660,12 +659,4 @@ func (p *Program) arguments(args []ndarray.Value, inputs map[string]ndarray.Valu
 		return checkNames(params, inputs)
 	}
 	return nil
-}
-
-func portNames(vs []*ssa.Value) string {
-	var ports []string
-	for _, v := range vs {
-		ports = append(ports, v.Name+" "+v.Type.String())
-	}
-	return strings.Join(ports, ", ")
 }

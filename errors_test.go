@@ -120,6 +120,44 @@ func TestErrorsOfCounts(t *testing.T) {
 	}
 }
 
+// TestListsInErrorsEnd: what lists the ports of a model does not grow with their number.
+func TestListsInErrorsEnd(t *testing.T) {
+	g := ssa.NewGraph("g")
+	for i := range 2000 {
+		x := g.AddParam(fmt.Sprintf("x%d", i), ssa.StaticTensor(ndarray.Float32, 2))
+		y := g.NewNode("Neg", []*ssa.Value{x}, 1).Out[0]
+		y.Name, y.Type = fmt.Sprintf("y%d", i), x.Type
+		g.Results = append(g.Results, y)
+	}
+	m := berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}})
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	compile := func(o berth.Option) error { _, err := m.Compile(t.Context(), o); return err }
+	for _, c := range []struct {
+		list string
+		err  error
+	}{
+		{"x0 float32[2], x1 float32[2]", second(p.RunValues(t.Context(), nil))},
+		{"x0 float32[2], x1 float32[2]", second(m.RunValues(t.Context(), map[string]ndarray.Value{"x": floats(0, 2)}))},
+		{"x0 float32[2], x1 float32[2]", second(s.Run(t.Context(), nil))},
+		{"x0 float32[2], x1 float32[2]", compile(berth.WithShape("x", 2))},
+		{"x0 float32[2], x1 float32[2]", compile(berth.WithDim("N", 2))},
+		{"x0 float32[2], x1 float32[2]", compile(berth.WithBound("N", 2))},
+		{"x0 float32[2], x1 float32[2]", compile(berth.WithState("x", "y0"))},
+		{"y0 float32[2], y1 float32[2]", compile(berth.WithState("x0", "y"))},
+		{"y0, y1", p.RunInto(t.Context(), nil, map[string]*ndarray.Array{"y": floats(0, 2)})},
+	} {
+		require.ErrorContains(t, c.err, c.list)
+		assert.Regexp(t, ` and \d+ more`, c.err.Error())
+		assert.Less(t, len(c.err.Error()), 1300)
+	}
+}
+
+// second is the error of a call that has another result, too.
+func second[T any](_ T, err error) error { return err }
+
 // TestErrorOfPass: a pass that made shapes known which a node refuses is told in a sentence.
 func TestErrorOfPass(t *testing.T) {
 	m := fromText(t, `graph "g" { in %x: float32[N] const %k: float32[1] = [9] %r = Sqrt(%k) %e = Exp(%r) %l = Log(%e) %s = Cast(%l) [to=7] %y = Reshape(%x, %s) out %y }`)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -77,7 +76,7 @@ func (p *Program) buffers(into []*ndarray.Array, buffers map[string]*ndarray.Arr
 	for i, name := range p.outputs {
 		a, ok := buffers[name]
 		if ok && a == nil {
-			return &OutputError{Name: name, Want: p.prog.Graph.Results[i].Type.String(), Got: "nil"}
+			return &OutputError{Name: name, Want: program.BufferOf(p.prog.Graph.Results[i].Type), Got: "nil"}
 		}
 		if into[i] = a; ok {
 			known++
@@ -88,7 +87,7 @@ func (p *Program) buffers(into []*ndarray.Array, buffers map[string]*ndarray.Arr
 	}
 	for _, name := range slices.Sorted(maps.Keys(buffers)) {
 		if !slices.Contains(p.outputs, name) {
-			return &OutputError{Name: name, Want: "for one of " + strings.Join(p.outputs, ", "), Got: "an unknown name"}
+			return &OutputError{Name: name, Want: "for one of " + program.Listed(p.outputs), Got: "an unknown name"}
 		}
 	}
 	return nil
@@ -152,7 +151,7 @@ func checkNames(params []*ssa.Value, inputs map[string]ndarray.Value) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return v.Name == name }) {
-			return &InputError{Name: name, Want: "one of " + portNames(params), Got: "an unknown name"}
+			return &InputError{Name: name, Want: "one of " + program.Ports(params), Got: "an unknown name"}
 		}
 	}
 	return nil

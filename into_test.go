@@ -118,7 +118,8 @@ func TestRunIntoErrors(t *testing.T) {
 		{"room", open, map[string]*ndarray.Array{"centred": floats(0, 1, 4)}, []string{`"centred"`, "float32[5,4]", "have room for 4 elements, need 20"}},
 		{"open type", open, map[string]*ndarray.Array{"centred": ndarray.Must(ndarray.Int64, 5, 4)}, []string{`"centred"`, "int64"}},
 		{"open twice", open, map[string]*ndarray.Array{"centred": row, "mean": {DType: ndarray.Float32, Shape: []int{1, 4}, Data: row.Data[16:32]}}, []string{"memory of its own"}},
-		{"sequence", sequences, map[string]*ndarray.Array{"y": floats(0, 2)}, []string{`"y"`, "is no tensor"}},
+		{"sequence", sequences, map[string]*ndarray.Array{"y": floats(0, 2)}, []string{`"y"`, "left out: seq(", "is no tensor"}},
+		{"nil for a sequence", sequences, map[string]*ndarray.Array{"y": nil}, []string{`"y"`, "left out: seq(", "is no tensor"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.p.RunInto(t.Context(), ins[c.p], c.buffers)

@@ -190,13 +190,13 @@ func (c *config) validateFor(params []*ssa.Value) error {
 	}
 	for _, input := range slices.Sorted(maps.Keys(c.shapes)) {
 		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return v.Name == input }) {
-			return &OptionError{Option: "WithShape", Got: fmt.Sprintf("%q, %v", input, c.shapes[input]), Want: "an input; the inputs are " + portNames(params)}
+			return &OptionError{Option: "WithShape", Got: fmt.Sprintf("%q, %v", input, c.shapes[input]), Want: "an input; the inputs are " + program.Ports(params)}
 		}
 	}
 	for _, symbol := range slices.Sorted(maps.Keys(c.dims)) {
 		named := func(d ssa.Dim) bool { return slices.Contains(d.Symbols(nil), symbol) }
 		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return hasDim(&v.Type, named) }) {
-			return &OptionError{Option: "WithDim", Got: fmt.Sprintf("%q, %d", symbol, c.dims[symbol]), Want: "a dimension of an input; the inputs are " + portNames(params)}
+			return &OptionError{Option: "WithDim", Got: fmt.Sprintf("%q, %d", symbol, c.dims[symbol]), Want: "a dimension of an input; the inputs are " + program.Ports(params)}
 		}
 	}
 	return nil

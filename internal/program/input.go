@@ -69,12 +69,36 @@ func readsParam(n *ssa.Node) bool {
 
 // wrongCount reports that a run was not given one value for each input.
 func (p *Program) wrongCount(n int) error {
-	var ports []string
+	var ports []*ssa.Value
 	for _, slot := range p.Main.Params {
-		v := p.Slots[slot].Value
+		ports = append(ports, p.Slots[slot].Value)
+	}
+	return &InputError{Want: fmt.Sprintf("%d values (%s)", len(ports), Ports(ports)), Got: strconv.Itoa(n)}
+}
+
+// Ports lists inputs or outputs with their types for a message; see [Listed].
+func Ports(vs []*ssa.Value) string {
+	ports := make([]string, 0, len(vs))
+	for _, v := range vs {
 		ports = append(ports, v.Name+" "+v.Type.String())
 	}
-	return &InputError{Want: fmt.Sprintf("%d values (%s)", len(ports), strings.Join(ports, ", ")), Got: strconv.Itoa(n)}
+	return Listed(ports)
+}
+
+// mostListed is after how many bytes a list in a message ends.
+const mostListed = 1000
+
+// Listed is a list for a message: a model may have thousands of inputs.
+func Listed(names []string) string {
+	n := 0
+	for size := 0; n < len(names) && size < mostListed; n++ {
+		size += len(names[n]) + len(", ")
+	}
+	text := strings.Join(names[:n], ", ")
+	if n < len(names) {
+		text += fmt.Sprintf(" and %d more", len(names)-n)
+	}
+	return text
 }
 
 // CheckInput compares a value with the type of a parameter: kind, element type, rank, known

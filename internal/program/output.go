@@ -96,6 +96,17 @@ func intruding(output string) *OutputError {
 	return &OutputError{output, "memory of the caller's", "memory of the session, such as a result of its last run"}
 }
 
+// buffered reports that results of a type can have a buffer.
+func buffered(t ssa.Type) bool { return t.Kind == ssa.KindTensor || t.Kind == ssa.KindUnknown }
+
+// BufferOf is what the buffer of a result of a type must be.
+func BufferOf(t ssa.Type) string {
+	if !buffered(t) {
+		return "left out: " + t.String() + " is no tensor"
+	}
+	return t.String()
+}
+
 // checkBuffers reports a buffer that does not fit what is known of its result, lies in memory of the
 // session, where a result would overwrite another that is copied later, or shares memory with another one.
 func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
@@ -105,8 +116,8 @@ func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 			continue
 		}
 		t := s.p.Graph.Results[i].Type
-		if t.Kind != ssa.KindTensor && t.Kind != ssa.KindUnknown {
-			return &OutputError{s.p.outputName(i), "nil: " + t.String() + " is no tensor", a.String()}
+		if !buffered(t) {
+			return &OutputError{s.p.outputName(i), BufferOf(t), a.String()}
 		}
 		if t.IsStatic() {
 			if err := CheckInput(context.Background(), "", t, a); err != nil {
