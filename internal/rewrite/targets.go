@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -21,13 +22,13 @@ import (
 // Operands that decide about nothing are replaced in the same way, so that what computes them goes: a normalization in training
 // has statistics of its own, and those before only enter the running ones.
 var Targets = &Pass{
-	Name: "targets", Doc: "shape operands that only repeat the data's dimensions -> constants, statistics that no result needs -> the scale",
+	Name: "targets", Doc: "shape operands that only repeat the data's dimensions -> constants, statistics that no result needs -> constants",
 	rules: []rule{
 		{"Reshape to dimensions of the data -> 0 and -1", named("Reshape"), reshapeOperand},
 		{"Expand to dimensions of the data -> 1", named("Expand"), expandOperand},
 		{"Slice up to the length of an axis -> to the end", named("Slice"), sliceOperand},
 		{"Resize to multiples of the data's dimensions -> scales", named("Resize"), resizeOperand},
-		{"statistics that only results nobody reads depend on -> the scale", named("BatchNormalization"), unusedStatistics},
+		{"statistics that only results nobody reads depend on -> a constant", named("BatchNormalization"), unusedStatistics},
 	},
 }
 
@@ -162,21 +163,24 @@ func resizeOperand(c *Context, n *ssa.Node) bool {
 	return true
 }
 
-// unusedStatistics: in training without running statistics as results, mean and variance may be any operand of their type.
+// unusedStatistics: in training without running statistics as results, mean and variance may be any values of their type. They are no other operand
+// of the node: ONNX Runtime writes the running ones over these two before it has read the scale.
 func unusedStatistics(c *Context, n *ssa.Node) bool {
-	scale := n.In[1]
 	if ops.Int(n, "training_mode") == 0 || !c.unreadResult(n, 1) || !c.unreadResult(n, 2) {
 		return false
 	}
-	var old []*ssa.Value
+	replaced := false
 	for i := 3; i <= 4; i++ {
-		if v := n.In[i]; v != scale && v.Const == nil && v.Type.Equal(scale.Type) {
-			old = append(old, v)
-			n.SetInput(i, scale)
+		shape, static := n.In[i].Type.Static()
+		if n.In[i].Const != nil || !static {
+			continue
 		}
+		v := ndarray.Must(n.In[i].Type.DType)
+		v.SetFloat(0, anyStatistic)
+		replaced = c.setOperand(n, i, ssa.NewSplat(v, shape...))
 	}
-	for _, v := range old {
-		c.killIfUnread(v.Def)
-	}
-	return len(old) > 0
+	return replaced
 }
+
+// anyStatistic is a number that no scale and no bias consists of, so that equal constants do not become one.
+const anyStatistic = 0.7861328125

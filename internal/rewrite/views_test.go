@@ -46,7 +46,12 @@ func TestTargets(t *testing.T) {
 	testRewrite(t, []*Pass{Targets, Dead}, []rewriteCase{
 		{name: "statistics that enter only results nobody reads", before: `in %x: float32[1,2,4] in %s: float32[2] in %m: float32[2] %d = Mul(%m, %m)
 			%y, %r, %v = BatchNormalization(%x, %s, %s, %m, %d) [training_mode=1] out %y`,
-			after: `in %x: float32[1,2,4] in %s: float32[2] in %m: float32[2] %y, %r, %v = BatchNormalization(%x, %s, %s, %s, %s) [training_mode=1] out %y`},
+			after: `in %x: float32[1,2,4] in %s: float32[2] in %m: float32[2] const %k: float32[2] = splat 0.7861328125 const %l: float32[2] = splat 0.7861328125
+			%y, %r, %v = BatchNormalization(%x, %s, %s, %k, %l) [training_mode=1] out %y`},
+		{name: "statistics that are the scale", exact: true, before: `in %x: float32[1,2,4] in %s: float32[2] %y, %r, %v = BatchNormalization(%x, %s, %s, %s, %s) [training_mode=1] out %y`,
+			after: `in %x: float32[1,2,4] in %s: float32[2] const %k: float32[2] = splat 0.7861328125 const %l: float32[2] = splat 0.7861328125
+			%y, %r, %v = BatchNormalization(%x, %s, %s, %k, %l) [training_mode=1] out %y`},
+		{name: "statistics of open shape", before: `in %x: float32[1,C,4] in %s: float32[C] in %m: float32[C] in %d: float32[C] %y, %r, %v = BatchNormalization(%x, %s, %s, %m, %d) [training_mode=1] out %y`},
 		{name: "statistics of inference and running ones stay", before: `in %x: float32[1,2,4] in %s: float32[2] in %m: float32[2] %d = Mul(%m, %m)
 			%y, %r, %v = BatchNormalization(%x, %s, %s, %m, %d) [training_mode=1] %z = BatchNormalization(%x, %s, %s, %m, %d) out %y, %v, %z`},
 		{name: "one symbol", exact: true, before: `in %x: float32[N,3,4] ` + shapes + ` const %k: int64[1] = [12] %t = Concat(%n, %k) [axis=0] %y = Reshape(%x, %t) out %y`,
