@@ -96,7 +96,7 @@ func (c *coverage) list(b *ssa.Graph, inside int, sources *trial.Sources, prefix
 			if err := c.list(body, len(c.bodies)-1, sources, prefix); err != nil {
 				return err
 			}
-			if err := at.mark(n, body, sources); err != nil {
+			if err := at.mark(b, n, body, sources); err != nil {
 				return err
 			}
 		}
@@ -106,9 +106,13 @@ func (c *coverage) list(b *ssa.Graph, inside int, sources *trial.Sources, prefix
 
 // mark puts the marker behind a result that is computed in each run. Constants, integers and flags may be folded, so such a result depends on a condition: Where
 // selects it either way, of two axes more than it has, so that its elements are not known beforehand.
-func (at markedBody) mark(n *ssa.Node, body *ssa.Graph, sources *trial.Sources) (err error) {
+// Of a branch it is one that is read: what nobody reads is not computed.
+func (at markedBody) mark(g *ssa.Graph, n *ssa.Node, body *ssa.Graph, sources *trial.Sources) (err error) {
 	changes := func(v *ssa.Value) bool { return !sources.Fixed(v) }
 	k := max(slices.IndexFunc(body.Results, changes), 0)
+	if n.Op == "If" && !hasReader(g, n.Output(k)) {
+		k = firstRead(g, n, k, func(i int) bool { return changes(body.Results[i]) })
+	}
 	if later := slices.IndexFunc(body.Results[1:], changes); k == 0 && later >= 0 && isEndless(n) {
 		k = 1 + later // behind a marker, the condition would not be seen to stay true
 	}
@@ -126,6 +130,26 @@ func (at markedBody) mark(n *ssa.Node, body *ssa.Graph, sources *trial.Sources) 
 	body.Results[k] = add("Identity", r)
 	body.Results[k].Def.Name = at.marker
 	return err
+}
+
+// hasReader reports that a value of a graph, if there is one, is read or a result.
+func hasReader(g *ssa.Graph, v *ssa.Value) bool {
+	return v != nil && (len(v.Uses()) > 0 || g.IsResult(v))
+}
+
+// firstRead is the first result of a node that is read and preferred, else the first that is read, else k.
+func firstRead(g *ssa.Graph, n *ssa.Node, k int, preferred func(i int) bool) int {
+	found := false
+	for i, v := range n.Out {
+		switch {
+		case !hasReader(g, v):
+		case preferred(i):
+			return i
+		case !found:
+			k, found = i, true
+		}
+	}
+	return k
 }
 
 // isEndless reports a loop that never ends once its condition is true.

@@ -191,6 +191,8 @@ func TestTriedSingly(t *testing.T) {
 		{"constants", rate, nil, []string{"sr = 16000; sr = 8; sr = 7; sr = 9", "verified: same"}, "not run"},
 		{"given", rate, []string{"--input", "sr=16000"}, []string{"verified: in part", `not run:  else_branch of If "y"; they depend on sr: other values can be given with --input or --data`}, "sr = "},
 		{"a branch that is hard to enter", hidden, nil, []string{`not run:  then_branch of If "y"; they depend on u: `}, ""},
+		{"a branch of whose results the first is not read", `in %x: float32[4] in %c: bool[] %u, %y = If(%c | %x) { then_branch: graph "t" { in %p: float32[4] %a = Neg(%p) %b = Exp(%p) out %a, %b }
+			else_branch: graph "e" { in %p: float32[4] %a = Abs(%p) %b = Sin(%p) out %a, %b } } out %y`, nil, []string{"verified: same"}, "not run"},
 		{"entered by hand", hidden, []string{"--input", "u=2e8"}, []string{`not run:  else_branch of If "y"`}, ""},
 		{"recorded", linear, nil, []string{"also:     floats x 1000; floats x 0.001; x=0x4; test_data_set_0 with x=7x4\n"}, ""},
 		{"a recorded set that --shape excludes", linear, []string{"--shape", "x=3x4"}, []string{"refused:  test_data_set_0 (--shape x=3x4 contradicts"}, ""},
