@@ -7,6 +7,8 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"html"
 	"io"
 	"io/fs"
@@ -300,7 +302,7 @@ type checkpoint struct {
 // checkpointEvery is how long steps go on between two times that their state is written.
 const checkpointEvery = 30 * time.Second
 
-// training is what a file says first. It is followed by a [keptState] for each of its states: a message of encoding/gob has a limit.
+// training is what a file says first. It is followed by a [keptState] for each of its states, as a message of encoding/gob has a limit, and by a checksum.
 type training struct {
 	Examples, Batch int
 	Seed            int64
@@ -329,7 +331,11 @@ type stateReader struct {
 	ctx    context.Context
 	factor int64 // memory of a decoded message, in parts of its bytes: a list grows while it is read, and zeros take a byte each
 	left   int64 // bytes of the message that are not read
+	sum    hash.Hash32
 }
+
+// stateSum is the checksum at the end of the file, of all messages before it.
+func stateSum() hash.Hash32 { return crc32.New(crc32.MakeTable(crc32.Castagnoli)) }
 
 func (r *stateReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
@@ -342,6 +348,7 @@ func (r *stateReader) Read(p []byte) (int, error) {
 	}
 	n, err := r.Reader.Read(p[:min(int64(len(p)), r.left)])
 	r.left -= int64(n)
+	r.sum.Write(p[:n])
 	return n, err
 }
 
@@ -379,7 +386,7 @@ func (c *checkpoint) restore(ctx context.Context, t *train.Trainer) (losses []fl
 		return nil, err
 	}
 	defer f.Close()
-	in := &stateReader{Reader: bufio.NewReader(f), ctx: ctx, factor: 20}
+	in := &stateReader{Reader: bufio.NewReader(f), ctx: ctx, factor: 20, sum: stateSum()}
 	said, from := training{}, gob.NewDecoder(in)
 	if err := from.Decode(&said); err != nil {
 		return nil, c.unread(ctx, err)
@@ -396,6 +403,10 @@ func (c *checkpoint) restore(ctx context.Context, t *train.Trainer) (losses []fl
 			return nil, c.unread(ctx, err)
 		}
 		state.States[s.Name] = &ndarray.Array{DType: s.Value.DType, Shape: s.Value.Shape, Data: s.Value.Data}
+	}
+	var sum uint32
+	if got := in.sum.Sum32(); from.Decode(&sum) != nil || sum != got {
+		return nil, fmt.Errorf("--checkpoint %s is damaged: it has changed since it was written, or is cut short; name a file that is not there to begin anew", c.path)
 	}
 	if err := t.Restore(state); err != nil {
 		return nil, fmt.Errorf("--checkpoint %s: %w", c.path, err)
@@ -432,7 +443,8 @@ func (c *checkpoint) write(ctx context.Context, t *train.Trainer, losses []float
 	}
 	return safefile.Write(c.path, func(w io.Writer) error {
 		c.of.Losses, c.of.States = losses, len(state.States)
-		to := gob.NewEncoder(w)
+		sum := stateSum()
+		to := gob.NewEncoder(io.MultiWriter(w, sum))
 		if err := to.Encode(c.of); err != nil {
 			return err
 		}
@@ -441,7 +453,7 @@ func (c *checkpoint) write(ctx context.Context, t *train.Trainer, losses []float
 				return err
 			}
 		}
-		return nil
+		return to.Encode(sum.Sum32())
 	})
 }
 

@@ -140,6 +140,8 @@ func TestTrainCheckpoint(t *testing.T) {
 
 	kept, err := os.ReadFile(state)
 	require.NoError(t, err)
+	flipped := bytes.Clone(kept)
+	flipped[len(flipped)/2] ^= 1 // in a weight
 	for _, c := range []struct {
 		name, want string
 		args       []string
@@ -148,6 +150,8 @@ func TestTrainCheckpoint(t *testing.T) {
 		{"another optimizer", `"moment`, []string{"--checkpoint", state, "--optimizer", "sgd"}},
 		{"no state", "no state of training", []string{"--checkpoint", writeTemp(t, dir, "garbage", []byte("garbage"))}},
 		{"cut short", "cut short", []string{"--checkpoint", writeTemp(t, dir, "short", kept[:len(kept)-9]), "--optimizer", "adam"}},
+		{"without a checksum", "cut short", []string{"--checkpoint", writeTemp(t, dir, "unsummed", kept[:len(kept)-7]), "--optimizer", "adam"}},
+		{"another weight", "is damaged", []string{"--checkpoint", writeTemp(t, dir, "flipped", flipped), "--optimizer", "adam"}},
 		{"without content", "cut short", []string{"--checkpoint", writeTemp(t, dir, "none", nil)}},
 	} {
 		fails(t, exitFailed, []string{"--checkpoint", c.want}, args("other.onnx", c.args...)...)
