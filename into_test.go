@@ -90,9 +90,16 @@ func TestRunIntoErrors(t *testing.T) {
 	require.NoError(t, err)
 	sequences, err := fromText(t, `graph "g" { in %x: float32[2] %y = SequenceConstruct(%x) out %y }`).Compile(t.Context())
 	require.NoError(t, err)
+	empty, err := fromText(t, `graph "g" { in %x: float32[4] in %e: float32[0] %y = Neg(%x) %z = Exp(%x) %n = Neg(%e) out %y, %z, %n }`).Compile(t.Context())
+	require.NoError(t, err)
 	ins := map[*berth.Program]map[string]ndarray.Value{
 		open:      {"x": floats(1, 1, 3, 4), "y": floats(2, 2, 4)},
 		sequences: {"x": floats(1, 2)},
+		empty:     {"x": floats(1, 4), "e": floats(0, 0)},
+	}
+	memory := make([]byte, 64)
+	part := func(from, n int) *ndarray.Array {
+		return &ndarray.Array{DType: ndarray.Float32, Shape: []int{n}, Data: memory[from : from+4*n]}
 	}
 	m, asked := questions(t, "if-results", nil, 1)
 	ins[static] = byName(m, asked[0].in)
@@ -120,6 +127,7 @@ func TestRunIntoErrors(t *testing.T) {
 		{"open twice", open, map[string]*ndarray.Array{"centred": row, "mean": {DType: ndarray.Float32, Shape: []int{1, 4}, Data: row.Data[16:32]}}, []string{"memory of its own"}},
 		{"sequence", sequences, map[string]*ndarray.Array{"y": floats(0, 2)}, []string{`"y"`, "left out: seq(", "is no tensor"}},
 		{"nil for a sequence", sequences, map[string]*ndarray.Array{"y": nil}, []string{`"y"`, "left out: seq(", "is no tensor"}},
+		{"overlap beside an empty one", empty, map[string]*ndarray.Array{"y": part(0, 4), "n": part(4, 0), "z": part(8, 4)}, []string{`"z"`, "memory of its own"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.p.RunInto(t.Context(), ins[c.p], c.buffers)

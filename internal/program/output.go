@@ -129,7 +129,9 @@ func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 		if inside, _ := s.intrudes(a.Data[:cap(a.Data)]); inside {
 			return intruding(s.p.outputName(i))
 		}
-		s.spans = append(s.spans, spanOf(a, i, t.IsStatic()))
+		if m := spanOf(a, i, t.IsStatic()); m.lo < m.hi { // an empty one would hide that those beside it overlap
+			s.spans = append(s.spans, m)
+		}
 	}
 	s.order = s.order[:0]
 	for i := range s.spans {
@@ -137,7 +139,7 @@ func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 	}
 	slices.SortFunc(s.order, func(i, j int) int { return cmp.Compare(s.spans[i].lo, s.spans[j].lo) })
 	for k := range s.order[min(1, len(s.order)):] {
-		if a, b := s.spans[s.order[k]], s.spans[s.order[k+1]]; b.lo < a.hi && b.lo < b.hi {
+		if a, b := s.spans[s.order[k]], s.spans[s.order[k+1]]; b.lo < a.hi {
 			return &OutputError{s.p.outputName(b.output), "memory of its own", fmt.Sprintf("memory of the buffer for output %q", s.p.outputName(a.output))}
 		}
 	}
