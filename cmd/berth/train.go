@@ -202,7 +202,7 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 		return trainingOf(model, err)
 	}
 	res := trainJSON{Model: model, Output: f.out, Learned: t.Learned(), Examples: d.count, Batch: d.batch, ArenaBytes: t.Plan().ArenaBytes, Kept: t.Kept()}
-	c := &checkpoint{path: f.checkpoint, of: training{Examples: d.count, Batch: d.batch, Seed: a.seed}, written: time.Now()}
+	c := &checkpoint{path: f.checkpoint, of: training{Examples: d.count, Batch: d.batch, Seed: a.seed, Loss: f.loss, Of: f.output, Optimizer: f.optimizer}, written: time.Now()}
 	if res.Losses, err = c.restore(a.within(), t); err != nil {
 		return err
 	}
@@ -306,6 +306,8 @@ const checkpointEvery = 30 * time.Second
 type training struct {
 	Examples, Batch int
 	Seed            int64
+	Loss, Of        string // of which the weights were to become better
+	Optimizer       string
 	Losses          []float64 // of all steps taken
 	States          int
 }
@@ -394,6 +396,9 @@ func (c *checkpoint) restore(ctx context.Context, t *train.Trainer) (losses []fl
 	if said.Examples != c.of.Examples || said.Batch != c.of.Batch || said.Seed != c.of.Seed {
 		return nil, fmt.Errorf("--checkpoint %s is of %d examples, --batch %d and --seed %d: the order of what is left would be another; name a file that is not there to begin anew",
 			c.path, said.Examples, said.Batch, said.Seed)
+	}
+	if said.Loss != c.of.Loss || said.Of != c.of.Of || said.Optimizer != c.of.Optimizer {
+		return nil, fmt.Errorf("--checkpoint %s is of --loss %s, --of %q and --optimizer %s; name a file that is not there to begin anew", c.path, said.Loss, said.Of, said.Optimizer)
 	}
 	state := &train.Checkpoint{Steps: len(said.Losses), States: map[string]*ndarray.Array{}}
 	in.factor = 4

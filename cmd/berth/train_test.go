@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -147,15 +148,18 @@ func TestTrainCheckpoint(t *testing.T) {
 		args       []string
 	}{
 		{"another seed", "--seed 0", []string{"--checkpoint", state, "--optimizer", "adam", "--seed", "1"}},
-		{"another optimizer", `"moment`, []string{"--checkpoint", state, "--optimizer", "sgd"}},
+		{"another optimizer", "--optimizer adam", []string{"--checkpoint", state, "--optimizer", "sgd"}},
 		{"no state", "no state of training", []string{"--checkpoint", writeTemp(t, dir, "garbage", []byte("garbage"))}},
 		{"cut short", "cut short", []string{"--checkpoint", writeTemp(t, dir, "short", kept[:len(kept)-9]), "--optimizer", "adam"}},
 		{"without a checksum", "cut short", []string{"--checkpoint", writeTemp(t, dir, "unsummed", kept[:len(kept)-7]), "--optimizer", "adam"}},
 		{"another weight", "is damaged", []string{"--checkpoint", writeTemp(t, dir, "flipped", flipped), "--optimizer", "adam"}},
 		{"without content", "cut short", []string{"--checkpoint", writeTemp(t, dir, "none", nil)}},
 	} {
-		fails(t, exitFailed, []string{"--checkpoint", c.want}, args("other.onnx", c.args...)...)
+		fails(t, exitFailed, []string{"--checkpoint " + c.args[1], c.want}, args("other.onnx", c.args...)...)
 	}
+	huber := args("other.onnx", "--checkpoint", state, "--optimizer", "adam")
+	huber[slices.Index(huber, "mean-squared-error")] = "huber"
+	fails(t, exitFailed, []string{"--checkpoint " + state + " is of --loss mean-squared-error"}, huber...)
 	now, err := os.ReadFile(state)
 	require.NoError(t, err)
 	assert.Equal(t, kept, now)
