@@ -112,13 +112,14 @@ func (k *gather[I]) tile(c *ops.Call, i, _ int) {
 		gatherOnes(k, elems[uint64](c.Out[0]), elems[uint64](c.In[0]), idx, r0, r1)
 		return
 	}
+	jumps := sysmem.NewJumps(src)
 	o, j := r0/k.picks, r0%k.picks
 	for r := r0; r < r1; r++ {
 		s := (o*k.dim + wrapped(idx[j], k.dim)) * k.inner
 		d := dst[r*k.inner : (r+1)*k.inner]
 		if from := src[s : s+k.inner]; !sameStart(d, from) {
 			copy(d, from)
-			sysmem.LookAfterJump()
+			jumps.Look(s)
 		}
 		if j++; j == k.picks {
 			o, j = o+1, 0
@@ -300,9 +301,10 @@ func (k *gatherND[I]) Choice() backend.Choice {
 func (k *gatherND[I]) tile(c *ops.Call, i, _ int) {
 	r0, r1, _, _ := k.cut.tile(i)
 	dst, src, idx := arrayOf(c.Out[0]).Data, arrayOf(c.In[0]).Data, elems[I](c.In[1])
+	jumps := sysmem.NewJumps(src)
 	for r := r0; r < r1; r++ {
 		s := (r/k.picks*k.size + tupleAt(&k.tuple, idx, r)) * k.inner
 		copy(dst[r*k.inner:(r+1)*k.inner], src[s:s+k.inner])
-		sysmem.LookAfterJump()
+		jumps.Look(s)
 	}
 }

@@ -20,8 +20,11 @@ import (
 const (
 	pageInterval = 200 * time.Microsecond // at least, between two looks at the resident size, which takes one or two
 	pageSlack    = 8 << 20                // what is left free of a limit, an eighth at most: so much may be read until the next look
-	farLooks     = 2                      // jumps in a file between two looks: each may bring in a large page, of [hugePage] bytes
+	farLooks     = 2                      // jumps in a file between two looks: each may bring in a large page
 )
+
+// hugePage is the size of the larger pages of amd64 and of arm64 with pages of 4 KB.
+const hugePage = 2 << 20
 
 var (
 	mappedSum atomic.Int64 // bytes of all mapped files
@@ -72,11 +75,27 @@ func LookAtPages() {
 	}
 }
 
-// LookAfterJump is [LookAtPages] of who reads at scattered places of an operand, between two of them: the system brings in as much as a
-// large page around each.
-//
-//go:noinline
-func LookAfterJump() {
+// Jumps is the reading at scattered places of an operand: the system brings in as much as a large page around each.
+type Jumps struct {
+	mapped bool // and a run in progress has a limit
+	page   int  // of hugePage bytes, where it was read last
+}
+
+// NewJumps begins the reading of an operand.
+func NewJumps(operand []byte) Jumps {
+	return Jumps{mapped: pageLimit.Load() > 0 && IsMapped(operand), page: -1}
+}
+
+// Look is [LookAtPages] after a read at a place of the operand. Places in one large page, and those of memory, cost nothing.
+func (j *Jumps) Look(at int) {
+	if j.mapped && at/hugePage != j.page {
+		j.page = at / hugePage
+		lookAfterJump()
+	}
+}
+
+// lookAfterJump drops pages of mapped files as [LookAtPages] does, at each of so many jumps instead of after a time.
+func lookAfterJump() {
 	if limit := pageLimit.Load(); limit > 0 && farReads.Add(1)%farLooks == 0 {
 		discardBeyond(limit, min(pageSlack, limit/8))
 	}

@@ -15,9 +15,6 @@ func discard(b []byte) {
 	}
 }
 
-// hugePage is the size of the larger pages of amd64 and of arm64 with pages of 4 KB.
-const hugePage = 2 << 20
-
 // prefault brings the whole pages in for writing, in large pages where the system has them and their addresses hold nothing yet.
 func prefault(b []byte) {
 	if b = wholePages(b); len(b) == 0 {

@@ -156,8 +156,9 @@ func TestRunsDropPages(t *testing.T) {
 	looks := map[string]func(){
 		"a look": func() { time.Sleep(pageInterval); LookAtPages() },
 		"jumps": func() {
-			for range farLooks {
-				LookAfterJump()
+			j := NewJumps(data)
+			for i := range farLooks {
+				j.Look(i * hugePage)
 			}
 		},
 	}
@@ -194,6 +195,24 @@ func TestRunsDropPages(t *testing.T) {
 		}
 	}
 	assert.Zero(t, testing.AllocsPerRun(10, func() { require.True(t, Begin(low)); End(low) }), "runs allocate nothing")
+	require.True(t, Begin(low))
+	defer End(low)
+	for _, c := range []struct {
+		name    string
+		operand []byte
+		step    int
+		want    uint32
+	}{
+		{"large pages of a file", data, hugePage, 8},
+		{"elements of one", data, 4, 1},
+		{"memory", make([]byte, 8), hugePage, 0},
+	} {
+		before, j := farReads.Load(), NewJumps(c.operand)
+		for i := range 8 {
+			j.Look(i * c.step)
+		}
+		assert.Equal(t, c.want, farReads.Load()-before, "%s: a look takes as long as hundreds of elements", c.name)
+	}
 }
 
 // TestResidentNow: what the process has resident is what the system's other figure says, but for what other threads do meanwhile.
