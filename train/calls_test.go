@@ -220,9 +220,11 @@ func TestCheckFinite(t *testing.T) {
 			require.NoError(t, tr.Restore(c))
 		}
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("the caller's own")
+	cancel(cause)
 	require.ErrorIs(t, tr.CheckFinite(ended), context.Canceled)
+	require.ErrorIs(t, tr.CheckFinite(ended), cause)
 	require.Error(t, new(train.Trainer).CheckFinite(t.Context()))
 	large := parsed(t, `in %x: float32[1,512] in %w: float32[512,512] %y = MatMul(%x, %w) out %y`, map[string]*ndarray.Array{"w": waves(0.1, 1, 512, 512)})
 	tr, err = train.New(t.Context(), large, train.Options{Loss: train.MeanSquaredError})

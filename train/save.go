@@ -51,7 +51,7 @@ func (t *Trainer) CheckFinite(ctx context.Context) (err error) {
 func (t *Trainer) checkFinite(ctx context.Context, name string, a *ndarray.Array) error {
 	for from := 0; from < a.Len(); from += finiteElements {
 		if ctx != nil && ctx.Err() != nil {
-			return ctx.Err()
+			return rescue.WithCause(ctx, ctx.Err())
 		}
 		if i := notFinite(a, from, min(from+finiteElements, a.Len())); i >= 0 {
 			return fmt.Errorf("weight %q has the element %g after step %d", name, a.Float(i), t.Steps())
