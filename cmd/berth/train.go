@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/gob"
 	"errors"
@@ -202,7 +203,7 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 		return trainingOf(model, err)
 	}
 	res := trainJSON{Model: model, Output: f.out, Learned: t.Learned(), Examples: d.count, Batch: d.batch, ArenaBytes: t.Plan().ArenaBytes, Kept: t.Kept()}
-	c := &checkpoint{path: f.checkpoint, of: training{Examples: d.count, Batch: d.batch, Seed: a.seed, Loss: f.loss, Of: f.output, Optimizer: f.optimizer}, written: time.Now()}
+	c := &checkpoint{path: f.checkpoint, of: training{Examples: d.count, Batch: d.batch, Seed: a.seed, Loss: f.loss, Of: cmp.Or(f.output, m.Outputs()[0].Name), Optimizer: f.optimizer}, written: time.Now()}
 	if res.Losses, err = c.restore(a.within(), t); err != nil {
 		return err
 	}

@@ -163,6 +163,9 @@ func TestTrainCheckpoint(t *testing.T) {
 	now, err := os.ReadFile(state)
 	require.NoError(t, err)
 	assert.Equal(t, kept, now)
+	m, err := berth.Open(filepath.Join(dir, "whole.onnx"))
+	require.NoError(t, err)
+	assert.Equal(t, whole, losses(args("parts.onnx", "--optimizer", "adam", "--epochs", "6", "--checkpoint", state, "--of", m.Outputs()[0].Name)), "the output that is the default")
 	fails(t, exitFailed, []string{"-Inf after step 1: lower --rate"}, args("diverged.onnx", "--optimizer", "adamw", "--rate", "3.4e38", "--decay", "3", "--steps", "1")...)
 	absent(t, filepath.Join(dir, "diverged.onnx"))
 }
