@@ -350,10 +350,11 @@ func (l *lifetime) copied(c *ssa.Constant) *ssa.Constant {
 	out := ssa.NewLazyContext(c.DType(), c.Shape(), func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) {
 		return using(l, func() (*ndarray.Array, error) {
 			a, err := c.ArrayContext(ctx, memory)
-			if err == nil && sysmem.IsMapped(a.Data) {
-				a = a.Clone()
+			if err != nil || !sysmem.IsMapped(a.Data) {
+				return a, err
 			}
-			return a, err
+			out := &ndarray.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: sysmem.Uncleared(len(a.Data))} // whoever asks for it has asked for its memory
+			return out, sysmem.Copy(ctx, out.Data, a.Data)
 		})
 	})
 	if c.Literal() {

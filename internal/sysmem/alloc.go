@@ -2,6 +2,7 @@ package sysmem
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"unsafe"
 )
@@ -71,6 +72,7 @@ func zero(ctx context.Context, b []byte) error {
 			return ctx.Err()
 		}
 		clear(b[at:min(at+copyPiece, len(b))])
+		runtime.Gosched() // as in [Copy]
 	}
 	return nil
 }
