@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -110,6 +111,27 @@ func TestOpenSessionLooks(t *testing.T) {
 			_, err = p.OpenSession(&looktest.Context{Context: t.Context(), Left: (most - all.Left) / 2})
 			require.ErrorIs(t, err, context.Canceled)
 		})
+	}
+}
+
+// TestFirstValuesOfStates: the array of a large first value is not kept beside the state that it was copied into; a small one is.
+func TestFirstValuesOfStates(t *testing.T) {
+	for elements, want := range map[int]int{keptInitial / 4: 1, keptInitial/4 + 1: 2} {
+		g, err := ssa.ParseGraph(fmt.Sprintf("graph \"g\" { in %%x: float32[%d] %%y = Neg(%%x) out %%y }", elements))
+		require.NoError(t, err)
+		require.NoError(t, ops.InferGraph(g))
+		made := 0
+		first := ssa.NewLazy(ndarray.Float32, []int{elements}, func() (*ndarray.Array, error) {
+			made++
+			return ndarray.Must(ndarray.Float32, elements), nil
+		})
+		p, err := Compile(t.Context(), g, Options{States: []State{{Initial: first}}})
+		require.NoError(t, err)
+		for range 2 {
+			_, err = p.OpenSession(t.Context())
+			require.NoError(t, err)
+		}
+		assert.Equal(t, want, made, "%d elements", elements)
 	}
 }
 

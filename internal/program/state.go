@@ -207,6 +207,9 @@ func (s *Session) resetStates() error {
 	return nil
 }
 
+// keptInitial is the size up to which the array of a first value stays in memory. Larger ones are made again by the next session or reset.
+const keptInitial = 1 << 20
+
 // setInitial puts the first value, if it has one, into state i.
 func (s *Session) setInitial(i int) error {
 	first := s.p.recurrent[i].Initial
@@ -216,6 +219,9 @@ func (s *Session) setInitial(i int) error {
 	a, err := first.ArrayContext(cmp.Or(s.ctx, context.Background()), s.p.memory)
 	if err != nil {
 		return err
+	}
+	if len(a.Data) > keptInitial {
+		defer first.Release()
 	}
 	return s.setState(i, a)
 }
