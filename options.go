@@ -326,13 +326,13 @@ func WithThreads(n int) Option { return func(c *config) { c.threads = n } }
 
 // WithMaxMemory limits the memory of the process, beyond what it had when it started, while an
 // operation is in progress: opening, rewriting, compiling, running, comparing. Arenas, results
-// and temporaries, packed weights, decoded images count. What would need
-// more fails with an [ops.MemoryError] before it allocates the memory. Pages of mapped files are
-// dropped where they do not fit beside that, and read again: where runs read weights in the file,
-// as tables of a Gather, they may be larger than the limit, and runs are slower then, two to three
-// times where each reads other rows. Most weights of products and convolutions are packed, and
-// that takes memory. The limit is that of the call; a [Program] and its sessions keep the one that they were compiled with. The default,
-// and 0, is [ops.DefaultMaxMemory].
+// and temporaries, packed weights, decoded images count. What would need more fails with an
+// [ops.MemoryError] before it allocates the memory. Pages of mapped files are dropped where they
+// do not fit beside that, and read again: where runs read weights in the file, as tables of a
+// Gather, they may be larger than the limit, and runs are slower then, two to three times where
+// each reads other rows. Most weights of products and convolutions are packed, and that takes
+// memory. The limit is that of the call; a [Program] and its sessions keep the one that they were
+// compiled with. The default, and 0, is [ops.DefaultMaxMemory].
 //
 // The garbage collector lets the heap grow to twice what is alive unless it is told a limit:
 // set GOMEMLIMIT or [runtime/debug.SetMemoryLimit], too, as the command does, where small

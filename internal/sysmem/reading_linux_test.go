@@ -86,16 +86,23 @@ func TestPagesThatAreReadStay(t *testing.T) {
 	assert.Empty(t, mapped.read)
 }
 
-// TestMeasurementsDropPages: what a mapped file takes is given back where it does not fit beside what is in use, but for what is read.
-func TestMeasurementsDropPages(t *testing.T) {
-	const size = 160 << 20
+// mappedZeros maps a file of zeros for the test.
+func mappedZeros(t *testing.T, size int) []byte {
+	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "data"))
 	require.NoError(t, err)
 	defer f.Close()
-	require.NoError(t, f.Truncate(size))
+	require.NoError(t, f.Truncate(int64(size)))
 	data, err := MapFile(f, size)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, UnmapFile(data)) }()
+	t.Cleanup(func() { require.NoError(t, UnmapFile(data)) })
+	return data
+}
+
+// TestMeasurementsDropPages: what a mapped file takes is given back where it does not fit beside what is in use, but for what is read.
+func TestMeasurementsDropPages(t *testing.T) {
+	const size = 160 << 20
+	data := mappedZeros(t, size)
 	part := NewReading([][]byte{data[:size/2]})
 	for _, c := range []struct {
 		name   string
@@ -146,13 +153,7 @@ func TestMeasurementsDropPages(t *testing.T) {
 // TestRunsDropPages: looks of kernels drop pages at the least limit of the runs in progress, and at none without.
 func TestRunsDropPages(t *testing.T) {
 	const size = 160 << 20
-	f, err := os.Create(filepath.Join(t.TempDir(), "data"))
-	require.NoError(t, err)
-	defer f.Close()
-	require.NoError(t, f.Truncate(size))
-	data, err := MapFile(f, size)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, UnmapFile(data)) }()
+	data := mappedZeros(t, size)
 	looks := map[string]func(){
 		"a look": func() { time.Sleep(pageInterval); LookAtPages() },
 		"jumps": func() {
