@@ -83,7 +83,7 @@ func (f scaling) weights(c *Context) *ndarray.Array {
 	if err != nil {
 		return nil
 	}
-	sysmem.Prefault(dst.Data)
+	_ = sysmem.Prefault(c.ctx, dst.Data)
 	var factors [64]float64
 	for p := 0; p < src.Len(); {
 		n := min(len(factors), (src.Len()-p)/run)

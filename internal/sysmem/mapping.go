@@ -180,34 +180,37 @@ func discardBeyond(limit, bytes int64) {
 // prefaultBytes is the size from which asking for all pages at once is cheaper than touching them one by one.
 const prefaultBytes = 64 << 10
 
-// Prefault asks the system for the pages of fresh memory that will be written as a whole, in one call instead of one page
-// fault each. It changes no byte.
-func Prefault(b []byte) {
-	if len(b) >= prefaultBytes {
-		prefault(b)
-	}
-}
-
 // largeBytes is the size from which memory that is read and written as a whole is worth large pages.
 const largeBytes = 8 << 20
 
-// largePiece is how much is asked for between two looks at a context, at least: some milliseconds, tens of them in virtual machines whose
+// bringPiece is how much is asked for between two looks at a context, at least: some milliseconds, tens of them in virtual machines whose
 // host has no memory for them yet.
-const largePiece = 8 << 20
+const bringPiece = 8 << 20
 
-// LargePages asks the system for fresh memory that passes will go over again and again, in large pages where it has them: small ones
-// cost a walk through the page table every few hundred nanoseconds, in virtual machines through two. When the context ends before,
-// the rest comes as it is touched, and its error is returned; nil never ends.
+// Prefault asks the system for the pages of fresh memory that will be written as a whole, in few calls instead of one page
+// fault each. It changes no byte. When the context ends before, the rest comes as it is touched, and its error is returned; nil never ends.
+func Prefault(ctx context.Context, b []byte) error {
+	return bringInPieces(ctx, b, prefaultBytes, prefault)
+}
+
+// LargePages is [Prefault] for memory that passes will go over again and again, in large pages where the system has them: small ones
+// cost a walk through the page table every few hundred nanoseconds, in virtual machines through two.
 func LargePages(ctx context.Context, b []byte) error {
-	for len(b) >= largeBytes {
+	return bringInPieces(ctx, b, largeBytes, largePages)
+}
+
+// bringInPieces calls bring for pieces of b that cut no large page, until less than least is left or the context ends, whose error it
+// then returns.
+func bringInPieces(ctx context.Context, b []byte, least int, bring func([]byte)) error {
+	for len(b) >= least {
 		if ctx != nil && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		n := len(b)
-		if n >= largePiece+2*largeBytes {
-			n = largePiece + int(-(span(b).from+largePiece)&(largeBytes-1)) // where no large page is cut
+		if n >= bringPiece+2*largeBytes {
+			n = bringPiece + int(-(span(b).from+bringPiece)&(largeBytes-1))
 		}
-		largePages(b[:n])
+		bring(b[:n])
 		b = b[n:]
 	}
 	return nil

@@ -45,10 +45,10 @@ func TestPrefaultKeepsBytes(t *testing.T) {
 	data := bytes.Repeat([]byte("berth"), 80000)
 	want := bytes.Clone(data)
 	for _, part := range [][]byte{data, data[1:], data[5000 : 5000+prefaultBytes], data[:1], nil} {
-		Prefault(part)
+		require.NoError(t, Prefault(t.Context(), part))
 		require.Equal(t, want, data)
 	}
-	assert.Zero(t, bytes.Count(func() []byte { b := make([]byte, 4*prefaultBytes); Prefault(b); return b }(), []byte{1}))
+	assert.Zero(t, bytes.Count(func() []byte { b := make([]byte, 4*prefaultBytes); _ = Prefault(t.Context(), b); return b }(), []byte{1}))
 }
 
 // TestLargePagesKeepBytes: memory of any address and length keeps what it holds.
@@ -64,8 +64,9 @@ func TestLargePagesKeepBytes(t *testing.T) {
 func TestLargeMemoryLooks(t *testing.T) {
 	const most, n = 1 << 20, 160 << 20
 	for name, f := range map[string]func(context.Context) error{
-		"pages": func(ctx context.Context) error { return LargePages(ctx, Uncleared(n)[1:]) },
-		"zeros": func(ctx context.Context) error { _, err := Zeros(ctx, n); return err },
+		"small pages": func(ctx context.Context) error { return Prefault(ctx, Uncleared(n)[1:]) },
+		"large pages": func(ctx context.Context) error { return LargePages(ctx, Uncleared(n)[1:]) },
+		"zeros":       func(ctx context.Context) error { _, err := Zeros(ctx, n); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := &looktest.Context{Left: most}

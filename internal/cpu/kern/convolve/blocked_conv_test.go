@@ -213,7 +213,7 @@ func benchBlocked(b *testing.B, s ConvSpec, peak float64) {
 	s.Epilogue = simd.Epilogue{Bias: simd.BiasPerRow, Act: simd.Relu}
 	g := geometryOf(b, s)
 	c, p := packedConv(b, s, chosen(b, s, Winograd4), gemm.Dense(kerntest.Noise(rng, g.weightLen(), 0)))
-	a := ConvArgs{X: kerntest.Noise(rng, c.inImage(), 0), Y: machine.AlignedFloats(c.outImage()), Bias: kerntest.Noise(rng, s.OutC, 0), Packed: p}
+	a := ConvArgs{X: kerntest.Noise(rng, c.inImage(), 0), Y: machine.AlignedFloats(b.Context(), c.outImage()), Bias: kerntest.Noise(rng, s.OutC, 0), Packed: p}
 	ws := make([]byte, c.Workspace(1))
 	kerntest.ReportFLOPs(b, c.FLOPs(), kerntest.BestOf(b, func() { _ = c.Run(a, ws, 1) }), peak)
 }

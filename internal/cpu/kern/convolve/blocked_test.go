@@ -57,7 +57,7 @@ func BenchmarkBlockedLayout(b *testing.B) {
 	const c, sp = 64, 56 * 56
 	for _, l := range machine.Levels() {
 		kerntest.AtLevel(b, l, func(b *testing.B) {
-			x, y := machine.AlignedFloats(c*sp), machine.AlignedFloats(BlockedLen(1, c, sp))
+			x, y := machine.AlignedFloats(b.Context(), c*sp), machine.AlignedFloats(b.Context(), BlockedLen(1, c, sp))
 			b.Run(l.String()+"/to", func(b *testing.B) {
 				b.ReportMetric(8*c*sp/kerntest.BestOf(b, func() { ToBlocked(y, x, 1, c, sp, 1) })/1e9, "GB/s")
 			})

@@ -542,7 +542,7 @@ func benchConv(b *testing.B, s ConvSpec, most Winograd, peak float64) float64 {
 	s.Epilogue = simd.Epilogue{Bias: simd.BiasPerRow, Act: simd.Relu}
 	g := geometryOf(b, s)
 	c, p := packedConv(b, s, chosen(b, s, most), gemm.Dense(kerntest.Noise(rng, g.weightLen(), 0)))
-	a := ConvArgs{X: kerntest.Noise(rng, s.InC*g.inN, 0), Y: machine.AlignedFloats(s.OutC * g.outN), Bias: kerntest.Noise(rng, s.OutC, 0), Packed: p}
+	a := ConvArgs{X: kerntest.Noise(rng, s.InC*g.inN, 0), Y: machine.AlignedFloats(b.Context(), s.OutC*g.outN), Bias: kerntest.Noise(rng, s.OutC, 0), Packed: p}
 	ws := make([]byte, c.Workspace(1))
 	sec := kerntest.BestOf(b, func() { _ = c.Run(a, ws, 1) })
 	kerntest.ReportFLOPs(b, c.FLOPs(), sec, peak)

@@ -339,7 +339,7 @@ func benchGemm(b *testing.B, l machine.Level, s GemmSpec, peak float64, memory b
 	rng := rand.New(rand.NewPCG(1, 1))
 	g, err := NewGemm(s)
 	require.NoError(b, err)
-	a := GemmArgs{A: kerntest.Noise(rng, g.needA, 0), B: kerntest.Noise(rng, g.needB, 0), C: machine.AlignedFloats(g.needC)}
+	a := GemmArgs{A: kerntest.Noise(rng, g.needA, 0), B: kerntest.Noise(rng, g.needB, 0), C: machine.AlignedFloats(b.Context(), g.needC)}
 	if s.ConstA {
 		a.PackedA, _ = g.PackA(b.Context(), Dense(a.A))
 	}

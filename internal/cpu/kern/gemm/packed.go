@@ -119,7 +119,7 @@ func PackAll(ctx context.Context, kernel string, p *Packing, src Source) (*Packe
 		if err := machine.AskPacked(ctx, 4*p.UnitSize); err != nil {
 			return nil, err
 		}
-		out.Unit, out.Data = true, machine.AlignedFloats(p.UnitSize)
+		out.Unit, out.Data = true, machine.AlignedFloats(ctx, p.UnitSize)
 		if p.PackUnit != nil {
 			p.PackUnit(out.Data, src.Data[0])
 		} else {
@@ -137,7 +137,7 @@ func PackAll(ctx context.Context, kernel string, p *Packing, src Source) (*Packe
 	if err != nil {
 		return nil, err
 	}
-	out.Data = machine.AlignedFloats(p.Size)
+	out.Data = machine.AlignedFloats(ctx, p.Size)
 	if threads := PackThreads(4 * p.Size); threads > 1 {
 		return out, packParallel(ctx, p, out.Data, w, threads)
 	}
@@ -173,7 +173,7 @@ func packParallel(ctx context.Context, p *Packing, data, w []float32, threads in
 			return
 		}
 		if tmp[worker] == nil {
-			tmp[worker] = machine.AlignedFloats(most + machine.SlackFloats)
+			tmp[worker] = machine.AlignedFloats(ctx, most+machine.SlackFloats)
 		}
 		p.Pack(tmp[worker], w, i)
 		for n, from := n, 0; n > 0; {

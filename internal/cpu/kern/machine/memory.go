@@ -88,10 +88,10 @@ func AskPacked(ctx context.Context, bytes int) error {
 }
 
 // AlignedFloats allocates n float32 starting on a cache line. They are expected to be written, all of them: their pages are
-// asked for at once.
-func AlignedFloats(n int) []float32 {
+// asked for at once, until a context ends.
+func AlignedFloats(ctx context.Context, n int) []float32 {
 	b := make([]byte, 4*n+LineBytes)
-	sysmem.Prefault(b)
+	_ = sysmem.Prefault(ctx, b)
 	s := NewScratch(b)
 	return s.Floats(n)
 }

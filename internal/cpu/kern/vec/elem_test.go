@@ -325,7 +325,7 @@ func TestScaleShiftMulAdd(t *testing.T) {
 }
 
 func BenchmarkUnary(b *testing.B) {
-	x, y := machine.AlignedFloats(4096), machine.AlignedFloats(4096)
+	x, y := machine.AlignedFloats(b.Context(), 4096), machine.AlignedFloats(b.Context(), 4096)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range x {
 		x[i] = rng.Float32()*8 - 4
@@ -346,7 +346,7 @@ func BenchmarkUnary(b *testing.B) {
 func BenchmarkBinary(b *testing.B) {
 	for _, l := range machine.Levels() {
 		for _, n := range []int{4096, 4 << 20} {
-			x, y, z := machine.AlignedFloats(n), machine.AlignedFloats(n), machine.AlignedFloats(n)
+			x, y, z := machine.AlignedFloats(b.Context(), n), machine.AlignedFloats(b.Context(), n), machine.AlignedFloats(b.Context(), n)
 			for op := simd.Add; op < simd.NumBinary; op++ {
 				b.Run(fmt.Sprintf("%s/%s/%d", l, op, n), func(b *testing.B) {
 					kerntest.AtLevel(b, l, func(b *testing.B) {

@@ -349,7 +349,7 @@ func TestRowsDoNotAllocate(t *testing.T) {
 
 func BenchmarkRows(b *testing.B) {
 	const rows, cols = 128, 768
-	x, y, g := machine.AlignedFloats(rows*cols), machine.AlignedFloats(rows*cols), machine.AlignedFloats(cols)
+	x, y, g := machine.AlignedFloats(b.Context(), rows*cols), machine.AlignedFloats(b.Context(), rows*cols), machine.AlignedFloats(b.Context(), cols)
 	rng := rand.New(rand.NewPCG(1, 1))
 	copy(x, kerntest.Noise(rng, rows*cols, 0))
 	fs := []struct {

@@ -141,7 +141,7 @@ func BenchmarkTranspose(b *testing.B) {
 				kerntest.AtLevel(b, l, func(b *testing.B) {
 					p, err := NewTranspose(c.dims, c.perm)
 					require.NoError(b, err)
-					x, y := machine.AlignedFloats(p.Len()), machine.AlignedFloats(p.Len())
+					x, y := machine.AlignedFloats(b.Context(), p.Len()), machine.AlignedFloats(b.Context(), p.Len())
 					sec := kerntest.BestOf(b, func() { _ = RunCopy(nil, p, y, 0, x, 0, 1) })
 					b.ReportMetric(float64(8*p.Len())/sec/1e9, "GB/s")
 				})
