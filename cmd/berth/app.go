@@ -114,7 +114,7 @@ func (a *app) watch(ctx context.Context) (stop func() bool) {
 	}
 	return context.AfterFunc(ctx, func() {
 		time.Sleep(grace)
-		a.temporary.removeAll()
+		a.temporary.removeAll(ctx)
 		fmt.Fprintln(a.errOut, "berth:", a.whyEnded())
 		endProcess(exitFailed)
 	})
@@ -142,22 +142,22 @@ type folders struct {
 	paths []string
 }
 
-// make makes a folder. remove removes it.
-func (f *folders) make() (dir string, remove func(), err error) {
+// make makes a folder. remove removes it, and waits for large files only before a context ends.
+func (f *folders) make(ctx context.Context) (dir string, remove func(), err error) {
 	if dir, err = os.MkdirTemp("", "berth-*"); err != nil {
 		return "", nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.paths = append(f.paths, dir)
-	return dir, func() { os.RemoveAll(dir) }, nil
+	return dir, func() { safefile.RemoveFolder(ctx, dir) }, nil
 }
 
-func (f *folders) removeAll() {
+func (f *folders) removeAll(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, dir := range f.paths {
-		os.RemoveAll(dir)
+		safefile.RemoveFolder(ctx, dir)
 	}
 }
 

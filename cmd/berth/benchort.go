@@ -98,7 +98,7 @@ func (a *app) startRival(ctx context.Context, f benchFlags) (*rival, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, remove, err := a.temporary.make()
+	dir, remove, err := a.temporary.make(ctx)
 	if err != nil {
 		p.Close()
 		return nil, err

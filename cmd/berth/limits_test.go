@@ -138,7 +138,7 @@ func TestWatch(t *testing.T) {
 	defer func() { endProcess = nil }()
 	var errOut strings.Builder
 	a := &app{errOut: &errOut, temporary: new(folders), timeout: time.Second}
-	dir, _, err := a.temporary.make()
+	dir, _, err := a.temporary.make(t.Context())
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())

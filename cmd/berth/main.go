@@ -8,19 +8,28 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/berth-onnx/berth/cmd/berth/internal/holder"
 	_ "github.com/berth-onnx/berth/cmd/berth/internal/trim"
 	_ "github.com/berth-onnx/berth/internal/ops/wide" // results are compared with those of models in float64
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/internal/sysmem"
 	_ "github.com/berth-onnx/berth/ops/all" // the command knows every operator
 )
 
 func main() {
+	if holder.Serve() {
+		return
+	}
 	sysmem.CountProgram()
 	sysmem.DropCode() // what the initialization of all packages ran, most of it never again
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	endProcess = os.Exit
+	safefile.CloseRemoved = holder.Keep
+	endProcess = func(code int) {
+		holder.Start()
+		os.Exit(code)
+	}
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	os.Exit(code)
+	endProcess(code)
 }

@@ -303,7 +303,7 @@ func unrolled(rep *berth.OptimizeReport) bool {
 // readBack writes the optimized model to a temporary folder, under the name of the result, and opens it: what is verified is the file, which is copied
 // to where the result belongs. done closes it and removes it. The error of a file that other tools refuse has exit code 3.
 func (a *app) readBack(opt *berth.Model, save berth.SaveOptions, f optimizeFlags, res *optimizeJSON) (*berth.Model, func(), error) {
-	dir, remove, err := a.temporary.make()
+	dir, remove, err := a.temporary.make(a.ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -566,7 +566,7 @@ func (a *app) sizeBefore(ctx context.Context, model string, m *berth.Model) (int
 		weights, err := onnxexport.DataFiles(a.memory.In(ctx), model)
 		return fileSize(append(weights, model)...), err
 	}
-	dir, remove, err := a.temporary.make()
+	dir, remove, err := a.temporary.make(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -56,9 +56,10 @@ func Check(path string) error {
 		return err
 	}
 	p := &pending{target: t}
-	defer group{p}.release()
+	ctx := context.Background()
+	defer group{p}.release(ctx)
 	left := lockWait
-	p.file, err = p.create(context.Background(), &left)
+	p.file, err = p.create(ctx, &left)
 	return err
 }
 
@@ -84,7 +85,7 @@ func WriteAll(ctx context.Context, obsolete func(alone bool) []string, files ...
 	for _, p := range all {
 		p.like = all[len(all)-1].old
 	}
-	defer all.release()
+	defer all.release(ctx)
 	left := lockWait
 	for i, f := range files {
 		if err := all[i].write(ctx, &left, f.Fill); err != nil {
@@ -265,17 +266,14 @@ func (g group) undo() {
 }
 
 // release closes the temporary files and removes those that have not got their names.
-func (g group) release() {
+func (g group) release(ctx context.Context) {
 	for _, p := range g {
-		if p.file == nil {
-			continue
-		}
-		if !p.renamed {
-			os.Remove(p.file.Name())
-		}
-		p.file.Close()
-		if !p.renamed && !renamesOpen {
-			os.Remove(p.file.Name()) // could not be removed while it was open
+		switch {
+		case p.file == nil:
+		case p.renamed:
+			p.file.Close()
+		default:
+			discard(ctx, p.file)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package safefile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -273,4 +274,58 @@ func replaceAndDie(n int, dir string) {
 	}
 	obsolete, data, model := pair(dir, "new")
 	_ = WriteAll(context.Background(), obsolete, data, model)
+}
+
+// TestDiscard: of files that a context has ended writing, the large ones are closed by somebody else, without a name. Other errors wait for them.
+func TestDiscard(t *testing.T) {
+	defer func(f func(*os.File)) { CloseRemoved = f }(CloseRemoved)
+	var given []*os.File
+	CloseRemoved = func(f *os.File) { given = append(given, f) }
+	full := errors.New("full")
+	for name, c := range map[string]struct {
+		size  int
+		err   error
+		given bool
+	}{
+		"small":     {largeFile - 1, nil, false},
+		"large":     {largeFile, nil, true},
+		"disk full": {largeFile, full, false},
+	} {
+		for where, write := range map[string]func(context.Context, string, func(io.Writer) error) error{
+			"a file": func(ctx context.Context, dir string, fill func(io.Writer) error) error {
+				return WriteAll(ctx, nil, File{Path: filepath.Join(dir, "out"), Fill: fill})
+			},
+			"a folder": func(ctx context.Context, dir string, fill func(io.Writer) error) error {
+				dir = filepath.Join(dir, "folder")
+				require.NoError(t, os.Mkdir(dir, 0o777))
+				f, err := os.Create(filepath.Join(dir, "out"))
+				require.NoError(t, err)
+				defer RemoveFolder(ctx, dir)
+				defer f.Close()
+				return errors.Join(fill(f), ctx.Err())
+			},
+		} {
+			t.Run(name+", "+where, func(t *testing.T) {
+				given = nil
+				dir := t.TempDir()
+				ctx, cancel := context.WithCancel(t.Context())
+				err := write(ctx, dir, func(w io.Writer) error {
+					_, err := w.Write(make([]byte, c.size))
+					if c.err == nil {
+						cancel()
+					}
+					return errors.Join(err, c.err)
+				})
+				cancel()
+				require.ErrorIs(t, err, cmp.Or(c.err, context.Canceled))
+				assert.Empty(t, contents(t, dir))
+				if require.Equal(t, c.given, len(given) == 1); c.given {
+					info, err := given[0].Stat()
+					require.NoError(t, err)
+					assert.EqualValues(t, c.size, info.Size())
+					require.NoError(t, given[0].Close())
+				}
+			})
+		}
+	}
 }
