@@ -331,7 +331,8 @@ func (v *verification) choices(ctx context.Context) error {
 	values := read(v.m, trial.Compared)
 	if v.first != nil && !v.tooMuch(ctx, v.first.shapes) {
 		for name, role := range v.a.rolesOf(v.m) {
-			for _, x := range role.Others(v.a.sizesIn(v.m, v.first.shapes)) {
+			by := trial.Drawing{Role: role, Len: ndarray.Product(v.first.shapes[name]), Sizes: v.a.sizesIn(v.m, v.first.shapes)}
+			for _, x := range by.Others() {
 				if !slices.Contains(values[name], x) {
 					values[name] = append(values[name], x)
 				}

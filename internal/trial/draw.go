@@ -1,12 +1,18 @@
 package trial
 
-import "math/rand/v2"
+import (
+	"math"
+	"math/rand/v2"
+)
 
 // counts are what is tried of counts and sizes, in turn.
 var counts = [...]int64{3, 7, 1, 2, 4, 8, 16}
 
 // Tries is how many different draws there are of a role.
 const Tries = len(counts)
+
+// mostElements are those of the largest tensor that counts and sizes give.
+const mostElements = 1 << 22
 
 // Drawing draws the elements of one input.
 type Drawing struct {
@@ -49,7 +55,7 @@ func (d *Drawing) Element(i int) (x float64, ok bool) {
 	case Part:
 		return d.part(i), true
 	case Repeat:
-		return float64(1 + (d.Try+1)%3), true
+		return d.factor(int64(1 + (d.Try+1)%3)), true
 	case Positive:
 		return 0.5 + d.Rand.Float64(), true
 	case Fraction:
@@ -58,12 +64,28 @@ func (d *Drawing) Element(i int) (x float64, ok bool) {
 	return -1, true // Least
 }
 
+// factor is a number of which the product of all elements is of a tensor that is not too large, or one that is less.
+func (d *Drawing) factor(n int64) float64 {
+	room := float64(mostElements)
+	if d.Role.Op == "Expand" || d.Role.Kind == Repeat { // the tensor has more elements already
+		for _, dim := range d.Role.of {
+			if k, ok := dim.Bind(d.Sizes).Const(); ok && k > 0 {
+				room /= float64(k)
+			}
+		}
+	}
+	for n > 1 && math.Pow(float64(n), float64(d.Len)) > room {
+		n--
+	}
+	return float64(n)
+}
+
 // below is a count, within the limit of the indices that are made of it.
 func (d *Drawing) below(n int64) float64 {
 	if len(d.Role.limits) > 0 {
 		n = min(n, max(d.limit(n+1)-1, 1))
 	}
-	return float64(n)
+	return d.factor(n)
 }
 
 // limit is the least of the limits that are known, or another number if none is, but 1 at least.
@@ -93,7 +115,7 @@ func (d *Drawing) size(i int) float64 {
 	case !role.whole && role.Op == "Reshape":
 		return float64([...]int64{1, 2, 3, 4, 8, 7, 16}[d.Try])
 	case !role.whole:
-		return float64(counts[d.Try])
+		return d.factor(counts[d.Try])
 	case role.Op == "Reshape" && d.Len == len(role.of) && d.Try == 0:
 		if n, ok := dim(d.Len - 1 - i); ok {
 			return float64(n)
@@ -124,7 +146,7 @@ func (d *Drawing) size(i int) float64 {
 			return float64(n)
 		}
 	}
-	return float64(counts[d.Try])
+	return d.factor(counts[d.Try])
 }
 
 // part is element i of the parts of an axis.
@@ -149,9 +171,8 @@ func (d *Drawing) part(i int) float64 {
 }
 
 // Others are the integers that are worth trying for all elements of an input besides those that Element draws first.
-func (r Role) Others(sizes map[string]int64) []int64 {
-	d := Drawing{Role: r, Sizes: sizes}
-	switch r.Kind {
+func (d *Drawing) Others() []int64 {
+	switch d.Role.Kind {
 	case Count:
 		return []int64{int64(d.below(counts[1])), 0}
 	case Index:

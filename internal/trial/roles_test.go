@@ -2,6 +2,7 @@ package trial_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,6 +33,9 @@ func TestRoles(t *testing.T) {
 		{"the smaller of two tables", `in %k: int64[5] const %v: float32[50] = splat 1 const %w: float32[40] = splat 1 %a = Gather(%v, %k) %b = Gather(%w, %k) out %a, %b`, trial.Index, 5, nil, 40, []int64{39, 0}},
 		{"positions in a tensor", `in %k: int64[3,2] in %x: float32[7,6] %y = GatherND(%x, %k) out %y`, trial.Index, 6, nil, 6, []int64{5, 0}},
 		{"a shape to broadcast to", `in %k: int64[3] in %x: float32[4,1] %y = Expand(%x, %k) out %y`, trial.Size, 3, []float64{3, 4, 3}, 0, nil},
+		{"many sizes of it", `in %k: int64[16] in %x: float32[9,7] %y = Expand(%x, %k) out %y`, trial.Size, 16, append(slices.Repeat([]float64{2}, 14), 9, 7), 0, nil},
+		{"a shape of many axes", `in %k: int64[13] %y = ConstantOfShape(%k) out %y`, trial.Count, 13, slices.Repeat([]float64{3}, 13), 0, []int64{3, 0}},
+		{"repeats of many axes", `in %k: int64[16] in %x: float32[9,1,1,1,1,1,1,1,1,1,1,1,1,1,1,N] %y = Tile(%x, %k) out %y`, trial.Repeat, 16, slices.Repeat([]float64{2}, 16), 0, nil},
 		{"one size of it", `in %k: int64[1] const %f: int64[1] = 4 in %x: float32[4] %s = Concat(%k, %f) [axis=0] %y = Expand(%x, %s) out %y`, trial.Size, 1, []float64{3}, 0, nil},
 		{"a shape of as many elements", `in %k: int64[3] in %x: float32[2,3,4] %y = Reshape(%x, %k) out %y`, trial.Size, 3, []float64{4, 3, 2}, 0, nil},
 		{"another number of axes", `in %k: int64[2] in %x: float32[2,3,4] %y = Reshape(%x, %k) out %y`, trial.Size, 2, []float64{-1, 1}, 0, nil},
@@ -69,7 +73,7 @@ func TestRoles(t *testing.T) {
 			for _, x := range got {
 				assert.True(t, c.below == 0 || x >= 0 && x < float64(c.below), "%v", got)
 			}
-			assert.Equal(t, c.others, role.Others(sizes))
+			assert.Equal(t, c.others, d.Others())
 		})
 	}
 }
