@@ -2,7 +2,6 @@ package sysmem
 
 import (
 	"context"
-	"runtime"
 	"strings"
 	"unsafe"
 )
@@ -71,8 +70,12 @@ func zero(ctx context.Context, b []byte) error {
 		if ctx != nil && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		clear(b[at:min(at+copyPiece, len(b))])
-		runtime.Gosched() // as in [Copy]
+		clearCalled(b[at:min(at+copyPiece, len(b))])
 	}
 	return nil
 }
+
+// clearCalled is clear, as copyCalled is copy.
+//
+//go:noinline
+func clearCalled(b []byte) { clear(b) }

@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,5 +56,27 @@ func TestShare(t *testing.T) {
 		{"32 bits, little memory", 1 << 30, math.MaxInt32, 3 << 28},
 	} {
 		assert.Equal(t, c.want, share(c.memory, c.largest), c.name)
+	}
+}
+
+// TestCopyBeside: copying and clearing memory do not wait for goroutines that compute at each piece.
+func TestCopyBeside(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	from, to := make([]byte, 48*copyPiece), make([]byte, 48*copyPiece)
+	var stop atomic.Bool
+	defer stop.Store(true)
+	for range 2 {
+		go func() {
+			for !stop.Load() {
+			}
+		}()
+	}
+	for name, f := range map[string]func() error{
+		"Copy": func() error { return Copy(t.Context(), to, from) },
+		"zero": func() error { return zero(t.Context(), to) },
+	} {
+		begin := time.Now()
+		require.NoError(t, f())
+		assert.Less(t, time.Since(begin), time.Second, name)
 	}
 }
