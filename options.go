@@ -310,7 +310,7 @@ func WithState(input, result string) Option {
 
 // WithStatesOverwritten keeps a state in one place instead of two where the node that makes its next value is the last to read it and
 // may write over it, as updates of weights are. A run that has begun to overwrite ignores its context and goes on to its end; if it
-// fails, later runs and [Session.Cache] fail with a [TornError] until all states are set ([Session.SetCache]) or reset. An input that is given for a
+// fails, later runs and [Session.Cache] fail with a [TornError] until all states are set ([Session.SetCache]), given or reset. An input that is given for a
 // state that is overwritten becomes the state; for one in two places, as all are on a device, it is what that run alone reads ([WithState]).
 func WithStatesOverwritten() Option { return func(c *config) { c.overwrite = program.CanOverwrite } }
 

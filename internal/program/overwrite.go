@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -208,10 +209,10 @@ func (s *Session) tear() {
 	s.committed = false
 }
 
-// checkTorn refuses to run on states that are torn.
-func (s *Session) checkTorn() error {
+// checkTorn refuses to run on states that are torn, unless they are given.
+func (s *Session) checkTorn(inputs []ndarray.Value) error {
 	for i := range s.states {
-		if s.states[i].torn {
+		if s.states[i].torn && inputs[s.p.recurrent[i].Param] == nil {
 			return s.tornError(i)
 		}
 	}

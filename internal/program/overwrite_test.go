@@ -213,6 +213,9 @@ func TestTorn(t *testing.T) {
 	s.Observe = nil
 	_, err = s.Run(t.Context(), []ndarray.Value{x, ints(1, 1), ints(1, 1), nil})
 	require.ErrorAs(t, err, &torn)
+	_, err = s.Run(t.Context(), []ndarray.Value{x, ints(1, 1), ints(1, 1), ndarray.Of([]float32{7, 7}, 2)})
+	require.NoError(t, err, "an input becomes the state")
+	assert.Equal(t, []float32{6, 5}, state())
 	require.NoError(t, s.Reset())
 	assert.Equal(t, []float32{0, 0}, state())
 }

@@ -318,7 +318,7 @@ func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 
 // bindKept gives the inputs that are left out what the session keeps.
 func (s *Session) bindKept(inputs []ndarray.Value) error {
-	if err := s.checkTorn(); err != nil {
+	if err := s.checkTorn(inputs); err != nil {
 		return err
 	}
 	if err := s.bindCaches(inputs); err != nil {
