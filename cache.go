@@ -71,10 +71,11 @@ func (p *Program) checkCaches(inputs map[string]ndarray.Value) error {
 }
 
 // Reset empties the caches that the session keeps and gives states their first values: the
-// next run begins anew. The errors are [ErrSessionInUse] and [ErrClosed].
+// next run begins anew. The errors are [ErrSessionInUse], [ErrClosed] and those of reading a first value again, behind which runs have
+// a [TornError] until another reset.
 func (s *Session) Reset() error { return s.alone(func() error { return s.s.Reset() }) }
 
-// Cache returns a copy of what the session keeps for an input. A state that a failed run has partly overwritten is a [TornError].
+// Cache returns a copy of what the session keeps for an input. A state that a failed run or reset has partly overwritten is a [TornError].
 func (s *Session) Cache(input string) (a *ndarray.Array, err error) {
 	if !s.made() {
 		return nil, errUnmade

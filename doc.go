@@ -29,7 +29,7 @@
 //	*OptionError                       an option with an invalid argument; around its cause, if it has one
 //	*InputError, *OutputError          inputs, and buffers of results, that do not fit
 //	*CacheError, *StateError           what a session keeps does not fit
-//	*TornError                         a failed run has partly overwritten a state
+//	*TornError                         a failed run or reset has partly overwritten a state
 //	*TypeError, *ShapeError            elements or data of another type or length
 //	*ImportError, *ExportError         a file that can not be read as a model, a model that can not be written
 //	*TargetError, *FileChangedError    a path that can not be written to, a file that changed while in use

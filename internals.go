@@ -34,7 +34,7 @@ type (
 	//	Rows  int    // that it would hold
 	//	Bound int    // the most, as declared by [WithBound]
 	CacheError = program.CacheError
-	// TornError is the error of runs whose session holds a state that a failed run has partly overwritten, and of reading that.
+	// TornError is the error of runs whose session holds a state that a failed run or reset has partly overwritten, and of reading that.
 	TornError = program.TornError
 	// StateError reports a state whose next value does not fit it; see [WithState]. Its fields:
 	//

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/looktest"
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -133,6 +134,30 @@ func TestFirstValuesOfStates(t *testing.T) {
 		}
 		assert.Equal(t, want, made, "%d elements", elements)
 	}
+}
+
+// TestResetWithoutRoom: a reset that has no room for a first value leaves no states of two ages to run on.
+func TestResetWithoutRoom(t *testing.T) {
+	g, err := ssa.ParseGraph("graph \"g\" { in %x: float32[4] in %y: float32[4] %u = Neg(%x) %v = Neg(%y) out %u, %v }")
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	var full error
+	first := ssa.NewLazy(ndarray.Float32, []int{4}, func() (*ndarray.Array, error) { return ndarray.Must(ndarray.Float32, 4), full })
+	p, err := Compile(t.Context(), g, Options{States: []State{{}, {Param: 1, Result: 1, Initial: first}}})
+	require.NoError(t, err)
+	s, err := p.OpenSession(t.Context())
+	require.NoError(t, err)
+	first.Release() // as that of a large one is
+	full = &sysmem.Error{What: "a constant"}
+	require.ErrorIs(t, s.Reset(), full)
+	var torn *TornError
+	_, err = s.Run(t.Context(), make([]ndarray.Value, 2))
+	require.ErrorAs(t, err, &torn)
+	assert.Equal(t, "y", torn.State)
+	full = nil
+	require.NoError(t, s.Reset())
+	_, err = s.Run(t.Context(), make([]ndarray.Value, 2))
+	require.NoError(t, err)
 }
 
 // TestRunsEndByErr: a run ends where its context has an error, as one of a budget has, though it is never done.

@@ -24,12 +24,12 @@ import (
 // The price is that a run can not be taken back once it has begun to overwrite: from then on it ignores its context, and an error
 // leaves the states torn, which later runs refuse until they are set again.
 
-// TornError is the error of runs whose session holds a state that a failed run has partly overwritten, and of reading that.
+// TornError is the error of runs whose session holds a state that a failed run or reset has partly overwritten, and of reading that.
 type TornError struct{ State string }
 
 // Error names the state.
 func (e *TornError) Error() string {
-	return fmt.Sprintf("state %q was partly overwritten by a run that failed: set all states again, or reset the session", e.State)
+	return fmt.Sprintf("state %q was partly overwritten by a run or reset that failed: set all states again, or reset the session", e.State)
 }
 
 // overwrites finds the states that are overwritten, by their next values, and orders the graph for them.

@@ -78,7 +78,7 @@ type stateMemory struct {
 	data   []byte // both places
 	now    int    // the place that holds the state
 	active bool   // the present run has it from the session
-	torn   bool   // a run that failed has overwritten a part of it
+	torn   bool   // a run or reset that failed has overwritten a part of it, or not set it
 }
 
 // keepsState reports whether a parameter is a state.
@@ -194,8 +194,11 @@ func (s *Session) openStates() error {
 	return nil
 }
 
-// resetStates gives the states their first values.
+// resetStates gives the states their first values. An error leaves those torn that have none yet.
 func (s *Session) resetStates() error {
+	for i := range s.states {
+		s.states[i].torn = true
+	}
 	for i := range s.p.recurrent {
 		if s.p.recurrent[i].Initial == nil {
 			clear(s.stateOf(i))
