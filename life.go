@@ -349,12 +349,12 @@ func (l *lifetime) copied(c *ssa.Constant) *ssa.Constant {
 	}
 	out := ssa.NewLazyContext(c.DType(), c.Shape(), func(ctx context.Context, memory ndarray.Budget) (*ndarray.Array, error) {
 		return using(l, func() (*ndarray.Array, error) {
-			a, err := c.ArrayContext(ctx, memory)
-			if err != nil || !sysmem.IsMapped(a.Data) {
-				return a, err
+			data, err := c.BytesContext(ctx, memory) // not the array, which the constant would keep where they are not aligned
+			if err != nil || !sysmem.IsMapped(data) {
+				return c.ArrayContext(ctx, memory)
 			}
-			out := &ndarray.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: sysmem.Uncleared(len(a.Data))} // whoever asks for it has asked for its memory
-			return out, sysmem.Copy(ctx, out.Data, a.Data)
+			out := &ndarray.Array{DType: c.DType(), Shape: slices.Clone(c.Shape()), Data: sysmem.Uncleared(len(data))} // whoever asks for it has asked for its memory
+			return out, sysmem.Copy(ctx, out.Data, data)
 		})
 	})
 	if c.Literal() {

@@ -1,6 +1,7 @@
 package berth_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -400,6 +403,30 @@ func usesOfChanged(t *testing.T, change func(string) error, external bool) {
 			require.Equal(t, want, got)
 		}
 		require.NoError(t, m.Close())
+	}
+}
+
+// TestGraphsKeepNoCopies: the model keeps no copy of elements that a caller reads in its graph, however they lie in the file.
+func TestGraphsKeepNoCopies(t *testing.T) {
+	for n := range 4 {
+		w := &onnxwire.Model{IRVersion: 10, ProducerName: strings.Repeat("p", n), OpsetImports: []*onnxwire.OperatorSetID{{Version: 20}}, Graph: &onnxwire.Graph{Name: "g",
+			Nodes:        []*onnxwire.Node{{OpType: "Neg", Inputs: []string{"w"}, Outputs: []string{"y"}}},
+			Initializers: []*onnxwire.Tensor{{Name: "w", DataType: onnxwire.TypeFloat, Dims: []int64{1 << 18}, RawData: bytes.Repeat([]byte{0, 1, 2, 3}, 1<<18)}},
+			Outputs:      []*onnxwire.ValueInfo{{Name: "y", Type: &onnxwire.Type{Tensor: &onnxwire.TensorType{ElemType: onnxwire.TypeFloat}}}}}}
+		data, err := onnxwire.Marshal(w)
+		require.NoError(t, err)
+		path := filepath.Join(t.TempDir(), "plain.onnx")
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		m, err := berth.Open(path)
+		require.NoError(t, err)
+		defer m.Close()
+		read := func() *byte {
+			a, err := m.Graph().Nodes[0].In[0].Const.Array()
+			require.NoError(t, err)
+			require.Equal(t, w.Graph.Initializers[0].RawData, a.Data)
+			return &a.Data[0]
+		}
+		require.NotSame(t, read(), read(), "%d bytes more before them", n)
 	}
 }
 
