@@ -416,7 +416,7 @@ func repeat[T any](ctx context.Context, to, from []T) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n += copy(to[n:], to[:min(n, piece)])
+		n += sysmem.CopyPiece(to[n:], to[:min(n, piece)])
 	}
 	return nil
 }

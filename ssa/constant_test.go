@@ -2,7 +2,10 @@ package ssa_test
 
 import (
 	"context"
+	"runtime"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,6 +55,37 @@ func TestConstantEnded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFillBeside: other goroutines run while a large splat is filled out, also where no context ends that.
+func TestFillBeside(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	c := ssa.NewSplat(ndarray.Scalar(float32(0.5)), 64<<20)
+	var wait, took time.Duration
+	for range 3 { // one that the system interrupts tells nothing
+		var filled atomic.Bool
+		begin, waited := time.Now(), make(chan time.Duration)
+		go func() {
+			var most time.Duration
+			last := begin
+			for done := false; !done; runtime.Gosched() {
+				done = filled.Load()
+				now := time.Now()
+				most, last = max(most, now.Sub(last)), now
+			}
+			waited <- most
+		}()
+		_, err := c.Array()
+		require.NoError(t, err)
+		took = time.Since(begin)
+		filled.Store(true)
+		wait = <-waited
+		c.Release()
+		if wait < took/2 {
+			return
+		}
+	}
+	assert.Less(t, wait, took/2)
 }
 
 // TestConstantWait: who waits for another to make a constant's elements, or those of one that shares them, waits as long as its own

@@ -70,12 +70,12 @@ func zero(ctx context.Context, b []byte) error {
 		if ctx != nil && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		clearCalled(b[at:min(at+copyPiece, len(b))])
+		clearPiece(b[at:min(at+copyPiece, len(b))])
 	}
 	return nil
 }
 
-// clearCalled is clear, as copyCalled is copy.
+// clearPiece is clear, as [CopyPiece] is copy.
 //
 //go:noinline
-func clearCalled(b []byte) { clear(b) }
+func clearPiece(b []byte) { clear(b) }

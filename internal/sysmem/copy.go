@@ -12,15 +12,15 @@ func Copy(ctx context.Context, dst, src []byte) error {
 		if ctx != nil && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		copyCalled(dst, src[:copyPiece])
+		CopyPiece(dst, src[:copyPiece])
 		dst, src = dst[copyPiece:], src[copyPiece:]
 	}
 	copy(dst, src)
 	return nil
 }
 
-// copyCalled is copy. A call preempts the goroutine if the scheduler has asked for that; [runtime.Gosched] would let all others run first,
-// for 10 ms each where they compute.
+// CopyPiece is copy, for loops. A call preempts the goroutine if the scheduler has asked for that; [runtime.Gosched] would let all others
+// run first, for 10 ms each where they compute.
 //
 //go:noinline
-func copyCalled(dst, src []byte) { copy(dst, src) }
+func CopyPiece[T any](dst, src []T) int { return copy(dst, src) }
