@@ -73,12 +73,12 @@ func moderate(dt ndarray.DType, vs ...float64) bool {
 }
 
 // sameRangeOfProduct reports that (x*a)*b and x*p, p = a*b, overflow and underflow for the
-// same x: x*a lies between x and x*p, or neither factor moves x far.
+// same x: x*a lies between x and x*p, or neither factor moves x far. Zero times an x*a that overflows is NaN.
 func sameRangeOfProduct(dt ndarray.DType, a, b, p float64) bool {
-	if a == 0 || b == 0 {
-		return isFinite(a) && isFinite(b)
-	}
 	x, y := math.Abs(a), math.Abs(b)
+	if a == 0 || b == 0 {
+		return isFinite(b) && (x <= 1 || moderate(dt, a))
+	}
 	return normal(dt, p) && (x >= 1 && y >= 1 || x <= 1 && y <= 1 || moderate(dt, a, b))
 }
 
