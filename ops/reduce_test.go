@@ -180,6 +180,7 @@ func TestSoftmaxFamily(t *testing.T) {
 		{"Softmax", attrs{ssa.IntAttr("axis", 0)}, mat(2, 2, 1, 5, 1, 5), []float64{0.5, 0.5, 0.5, 0.5}},
 		{"LogSoftmax", nil, vec(1000, 1000), []float64{-math.Ln2, -math.Ln2}},
 		{"LogSoftmax", nil, vec(0, -1000), []float64{0, -1000}},
+		{"LogSoftmax", nil, vec(1e18, 1e18), []float64{-math.Ln2, -math.Ln2}},
 		{"Hardmax", nil, vec(1, 3, 3), []float64{0, 1, 0}},
 		{"Hardmax", nil, mat(2, 2, 1, 2, 2, 1), []float64{0, 1, 1, 0}},
 	} {

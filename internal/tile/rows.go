@@ -164,13 +164,17 @@ func (m *machine) normalize(x *Instr) (*ndarray.Array, error) {
 func (m *machine) normalizeRow(x *Instr, row []float64) {
 	switch x.Op {
 	case "Softmax", "LogSoftmax":
+		top := m.reducedFloat("ReduceMax", row)
+		for j := range row {
+			row[j] -= top
+		}
 		all := m.reducedFloat("ReduceLogSumExp", row)
-		for j, v := range row {
+		for j := range row {
 			if m.ended(j) {
 				return
 			}
-			if row[j] = v - all; x.Op == "Softmax" {
-				row[j] = math.Exp(v - all)
+			if row[j] -= all; x.Op == "Softmax" {
+				row[j] = math.Exp(row[j])
 			}
 		}
 	default:

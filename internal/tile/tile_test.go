@@ -35,6 +35,17 @@ func TestInterpret(t *testing.T) {
 	assert.InDeltaSlice(t, []float32{4. / 3, 2}, ndarray.Slice[float32](out[1]), 1e-6)
 }
 
+// TestFarFromZero: the logarithm of a sum is not rounded off beside a large maximum.
+func TestFarFromZero(t *testing.T) {
+	for op, want := range map[tile.Op]float32{"Softmax": 0.5, "LogSoftmax": -math.Ln2} {
+		p := &tile.Program{Operands: []ndarray.DType{ndarray.Float32}, Inner: 1}
+		p.Store(p.Add(tile.Instr{Op: op, DType: ndarray.Float32, Args: []tile.Ref{0}}))
+		out, err := p.Interpret(t.Context(), []*ndarray.Array{ndarray.Of([]float32{1e18, 1e18}, 1, 2)})
+		require.NoError(t, err)
+		assert.InDeltaSlice(t, []float32{want, want}, ndarray.Slice[float32](out[0]), 1e-6, "%s", op)
+	}
+}
+
 // TestScalars reads single elements: what the standard says where kernels could differ.
 func TestScalars(t *testing.T) {
 	nan := math.NaN()

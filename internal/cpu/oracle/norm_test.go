@@ -117,6 +117,7 @@ func TestSoftmax(t *testing.T) {
 		runCases(t, []opCase{
 			{op: op, in: []arg{f32s(20, 5).odd()}, tol: 2e-6},
 			{op: op, in: []arg{f32s(20, 5).odd()}, attrs: []ssa.Attr{ssa.IntAttr("axis", 0)}, tol: 2e-6},
+			{op: op, name: "far from zero", in: []arg{f32s(20, 5).between(1e6, 1e6+9)}, attrs: []ssa.Attr{ssa.IntAttr("axis", 0)}, tol: 2e-6},
 			{op: op, in: []arg{f32s()}, tol: 2e-6},
 		})
 	}

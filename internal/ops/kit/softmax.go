@@ -75,16 +75,16 @@ func SoftmaxRows[T RealNum](c *ops.Call, v []T, width int) {
 	}
 }
 
-// LogSoftmaxLine replaces a line by x - ln Σ exp(x).
+// LogSoftmaxLine replaces a line by x - m - ln Σ exp(x-m), where m is its maximum. The logarithm is not added to m, which rounds it off where m is large.
 func LogSoftmaxLine(w *Watch, line []float64) {
 	m, sum := LineMax(w, line, math.Inf(-1)), 0.0
 	for _, v := range line {
 		w.Did(1)
 		sum += math.Exp(v - m)
 	}
-	shift := m + math.Log(sum)
+	log := math.Log(sum)
 	for i := range line {
 		w.Did(1)
-		line[i] -= shift
+		line[i] = line[i] - m - log
 	}
 }

@@ -36,8 +36,10 @@ func SoftmaxColumns(dst, src []float32, step, n int, log bool, ws []float32) {
 	c.sums(log)
 	if log {
 		Unary(simd.Log, c.sum, c.sum, 0, 0)
-		Binary(simd.Add, c.top, c.top, c.sum)
-		c.each(func(x, y []float32) { Binary(simd.Sub, y, x, c.top[:len(x)]) })
+		c.each(func(x, y []float32) {
+			Binary(simd.Sub, y, x, c.top[:len(x)])
+			Binary(simd.Sub, y, y, c.sum[:len(x)])
+		})
 		return
 	}
 	c.each(func(x, y []float32) { Binary(simd.Div, y, y, c.sum[:len(x)]) })
