@@ -227,6 +227,24 @@ func TestPredicates(t *testing.T) {
 	assert.Equal(t, []float64{0, 1}, numbers(mustEval(t, "Not", nil, bools(true, false))))
 }
 
+// TestEndsOfRange: functions of the smallest numbers, and those whose results are the largest.
+func TestEndsOfRange(t *testing.T) {
+	most := math.Exp2(1023.75)
+	for _, c := range []struct {
+		op   string
+		x, y float64
+	}{
+		{"Log", math.SmallestNonzeroFloat64, -1074 * math.Ln2}, {"Log", 0x1p-1030, -1030 * math.Ln2}, {"Log", 0x1p-1022, -1022 * math.Ln2},
+		{"ReduceLogSum", math.SmallestNonzeroFloat64, -1074 * math.Ln2},
+		{"Exp", 1023.75 * math.Ln2, most}, {"Exp", 710, inf}, {"Exp", inf, inf}, {"Exp", nan, nan},
+		{"Sinh", 1024.75 * math.Ln2, most}, {"Sinh", -1024.75 * math.Ln2, -most}, {"Sinh", -711, -inf},
+		{"Cosh", 1024.75 * math.Ln2, most}, {"Cosh", -1024.75 * math.Ln2, most}, {"Cosh", -711, inf},
+	} {
+		got := mustEval(t, c.op, nil, typed(ndarray.Float64, c.x)).Float(0)
+		assert.True(t, math.Abs(got-c.y) <= 1e-12*math.Abs(c.y) || got == c.y || got != got && c.y != c.y, "%s(%g) is %g, not %g", c.op, c.x, got, c.y)
+	}
+}
+
 var numericTypes = []ndarray.DType{
 	ndarray.Float32, ndarray.Float64, ndarray.Float16, ndarray.BFloat16, ndarray.Int8, ndarray.Int16, ndarray.Int32,
 	ndarray.Int64, ndarray.Uint8, ndarray.Uint16, ndarray.Uint32, ndarray.Uint64,

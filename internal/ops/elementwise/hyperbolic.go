@@ -3,14 +3,15 @@ package elementwise
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
 )
 
 // Sinh is the hyperbolic sine: https://onnx.ai/onnx/operators/onnx__Sinh.html
-var Sinh = floatOp("Sinh", 9, 22, "Y = (eˣ - e⁻ˣ) / 2", math.Sinh).But(ops.ZeroSignPassed)
+var Sinh = floatOp("Sinh", 9, 22, "Y = (eˣ - e⁻ˣ) / 2", kit.Sinh).But(ops.ZeroSignPassed)
 
 // Cosh is the hyperbolic cosine: https://onnx.ai/onnx/operators/onnx__Cosh.html
-var Cosh = floatOp("Cosh", 9, 22, "Y = (eˣ + e⁻ˣ) / 2", math.Cosh).But(ops.ZeroSignCleared)
+var Cosh = floatOp("Cosh", 9, 22, "Y = (eˣ + e⁻ˣ) / 2", kit.Cosh).But(ops.ZeroSignCleared)
 
 // Asinh is the inverse hyperbolic sine: https://onnx.ai/onnx/operators/onnx__Asinh.html
 var Asinh = floatOp("Asinh", 9, 22, "Y = asinh X", math.Asinh).But(ops.ZeroSignPassed)

@@ -18,6 +18,38 @@ func Clamp01(x float64) float64 { return max(0, min(1, x)) }
 // max(x, 0) + ln(1 + e^-|x|).
 func Softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
+// Exp is eˣ. [math.Exp] has assembly that is infinite from 709.44 on, where e⁷⁰⁹·⁷ is finite; so have Sinh and Cosh, which use it.
+func Exp(x float64) float64 {
+	if x > 709 {
+		return math.Exp(x-1) * math.E
+	}
+	return math.Exp(x)
+}
+
+// Sinh is (eˣ - e⁻ˣ) / 2.
+func Sinh(x float64) float64 {
+	if math.Abs(x) > 709 {
+		return math.Copysign(Cosh(x), x)
+	}
+	return math.Sinh(x)
+}
+
+// Cosh is (eˣ + e⁻ˣ) / 2, and eˣ / 2 where the other term is nothing beside it.
+func Cosh(x float64) float64 {
+	if x = math.Abs(x); x > 709 {
+		return math.Exp(x-2) * (math.E * math.E / 2)
+	}
+	return math.Cosh(x)
+}
+
+// Log is ln(x). [math.Log] has assembly that takes the exponent of a subnormal number for that of the smallest normal one.
+func Log(x float64) float64 {
+	if x > 0 && x < 0x1p-1022 {
+		return math.Log(x*0x1p54) - 54*math.Ln2
+	}
+	return math.Log(x)
+}
+
 // Gelu uses erfc, which keeps its digits where 1+erf would cancel.
 func Gelu(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }
 

@@ -111,7 +111,7 @@ var ReduceSumSquare = reduceOp("ReduceSumSquare", 18, 18, "Y = Σ X²", reductio
 // ReduceLogSum is the logarithm of the sum: https://onnx.ai/onnx/operators/onnx__ReduceLogSum.html
 // An empty reduction is -∞. Integers, which operator sets below 28 allowed, are cut off.
 var ReduceLogSum = reduceOp("ReduceLogSum", 28, 18, "Y = ln Σ X", reduction{
-	float: fold[float64]{step: addFloat, done: func(s float64, _ int) float64 { return math.Log(s) }},
+	float: fold[float64]{step: addFloat, done: func(s float64, _ int) float64 { return kit.Log(s) }},
 	int: sameFold(fold[int64]{step: addInt,
 		done: func(s int64, _ int) int64 { return kit.TruncToInt64(math.Log(float64(s))) }}),
 	uint: sameFold(fold[uint64]{step: addUint,
