@@ -259,11 +259,7 @@ func (a *app) root() *cobra.Command {
 	root = &cobra.Command{Use: "berth", Version: berth.Version() + " (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")", Short: "Optimize, plan and run ONNX models in pure Go", Long: rootHelp,
 		SilenceUsage: true, SilenceErrors: true, Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				var known []string
-				for _, c := range root.Commands() {
-					known = append(known, c.Name())
-				}
-				return usagef("there is no command %q%s; 'berth --help' lists them", args[0], didYouMean(args[0], known))
+				return noCommand(root, args[0])
 			}
 			return nil
 		},
@@ -313,8 +309,28 @@ func (a *app) root() *cobra.Command {
 		return nil
 	}
 	root.AddCommand(a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.trainCmd(), a.modelsCmd())
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = helpArgs
 	onlyOnce(root)
 	return root
+}
+
+// helpArgs is a usage error where help is asked for a command that there is not.
+func helpArgs(help *cobra.Command, args []string) error {
+	if _, rest, err := help.Root().Find(args); len(rest) > 0 || err != nil {
+		return noCommand(help.Root(), strings.Join(args, " "))
+	}
+	return nil
+}
+
+// noCommand is the error of a name that is no command.
+func noCommand(root *cobra.Command, name string) error {
+	var known []string
+	for _, c := range root.Commands() {
+		known = append(known, c.Name())
+	}
+	return usagef("there is no command %q%s; 'berth --help' lists them", name, didYouMean(name, known))
 }
 
 // suggestFlag is the flag that an unknown one was probably meant to be.

@@ -65,6 +65,8 @@ func TestUsage(t *testing.T) {
 		args []string
 	}{
 		{`no command "frobnicate"`, []string{"frobnicate"}},
+		{`no command "runn" (did you mean run?)`, []string{"help", "runn"}},
+		{`no command "run this"`, []string{"help", "run", "this"}},
 		{"unknown flag: --bogus; 'berth run --help' lists the flags", []string{"run", "--bogus"}},
 		{"run takes one model, got 0", []string{"run"}},
 		{"run takes one model, got 2", []string{"run", "a", "b"}},
