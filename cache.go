@@ -56,15 +56,18 @@ func (p *Program) isCache(param int) bool {
 	return p.isState(param) || slices.ContainsFunc(p.prog.Caches(), func(c program.Cache) bool { return c.Param == param })
 }
 
-// checkCaches reports a cache or state that is missing where no session keeps it.
-func (p *Program) checkCaches(inputs map[string]ndarray.Value) error {
-	for _, c := range p.Caches() {
-		if inputs[c.Input] == nil && (c.Symbol == "" || p.defaults[c.Input] == nil) {
+// checkBegin reports what keeps a run from beginning before it has a session: a closed model, or a cache or state that is
+// missing, which only a session of the caller's keeps.
+func (p *Program) checkBegin(inputs map[string]ndarray.Value) error {
+	if err := p.life.refusal(); err != nil {
+		return err
+	}
+	for i, prm := range p.prog.Graph.Params {
+		if inputs[prm.Name] == nil && p.isCache(i) && (p.isState(i) || p.defaults[prm.Name] == nil) {
 			if err := checkNames(p.prog.Graph.Params, inputs); err != nil {
 				return err
 			}
-			i := slices.IndexFunc(p.prog.Graph.Params, func(v *ssa.Value) bool { return v.Name == c.Input })
-			return &program.InputError{Name: c.Input, Want: p.prog.Graph.Params[i].Type.String(), Got: "nothing; only a session keeps caches and states"}
+			return &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; only a session keeps caches and states"}
 		}
 	}
 	return nil

@@ -354,7 +354,7 @@ func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 	if !p.made() {
 		return nil, errUnmade
 	}
-	if err := p.checkCaches(inputs); err != nil {
+	if err := p.checkBegin(inputs); err != nil {
 		return nil, err
 	}
 	if p.room != nil {
@@ -648,10 +648,7 @@ func (p *Program) arguments(args []ndarray.Value, inputs map[string]ndarray.Valu
 			}
 			v = a
 		} else if prm.Type.Kind != ssa.KindOptional && !p.isCache(i) {
-			if err := checkNames(params, inputs); err != nil { // a name that was misspelled, most likely
-				return err
-			}
-			return &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; the inputs are " + program.Ports(params)}
+			return missing(prm, params, inputs)
 		}
 		args[i] = v
 	}

@@ -118,6 +118,8 @@ func TestStats(t *testing.T) {
 		_, err = m.RunValues(t.Context(), weightyInputs())
 		require.NoError(t, err)
 	}
+	_, err = m.RunValues(t.Context(), map[string]ndarray.Value{"n": weightyInputs()["n"]})
+	require.ErrorIs(t, err, berth.ErrInput, "nothing is compiled for inputs that are incomplete")
 	_, err = s.RunValues(t.Context(), weightyInputs())
 	require.NoError(t, err)
 	got := m.Stats()

@@ -26,7 +26,7 @@ func (p *Program) RunInto(ctx context.Context, inputs map[string]ndarray.Value, 
 	if !p.made() {
 		return errUnmade
 	}
-	if err := p.checkCaches(inputs); err != nil {
+	if err := p.checkBegin(inputs); err != nil {
 		return err
 	}
 	if p.room != nil { // a second attempt could read what the first has written
@@ -93,14 +93,19 @@ func (p *Program) buffers(into []*ndarray.Array, buffers map[string]*ndarray.Arr
 	return nil
 }
 
-// checkInputs compares inputs with what the model declares, before it is compiled for them.
-func (m *Model) checkInputs(ctx context.Context, inputs map[string]ndarray.Value) error {
+// checkInputs compares inputs with what the model declares, before it is compiled for them. Caches and states that are declared may
+// be left out.
+func (m *Model) checkInputs(ctx context.Context, c *config, inputs map[string]ndarray.Value) error {
 	params := m.module.Graph.Params
 	dims := map[string]dimOf{}
+	var absent *ssa.Value
 	for _, prm := range params {
 		v, given := inputs[prm.Name]
 		if !given {
-			continue // a default, a cache, or an error of the run
+			if absent == nil && m.module.Defaults[prm.Name] == nil && prm.Type.Kind != ssa.KindOptional {
+				absent = prm
+			}
+			continue
 		}
 		if err := program.CheckInput(ctx, prm.Name, prm.Type, v); err != nil {
 			return err
@@ -109,7 +114,18 @@ func (m *Model) checkInputs(ctx context.Context, inputs map[string]ndarray.Value
 			return err
 		}
 	}
+	if absent != nil && len(c.states)+len(c.bounds) == 0 {
+		return missing(absent, params, inputs)
+	}
 	return checkNames(params, inputs)
+}
+
+// missing is the error of an input that was not given, or of a name in its place that was misspelled, most likely.
+func missing(prm *ssa.Value, params []*ssa.Value, inputs map[string]ndarray.Value) error {
+	if err := checkNames(params, inputs); err != nil {
+		return err
+	}
+	return &InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; the inputs are " + program.Ports(params)}
 }
 
 // dimOf is the length of a symbolic dimension, and the input that has it.

@@ -219,6 +219,10 @@ func TestAllocations(t *testing.T) {
 	for name, v := range want {
 		buffers[name] = v.(*ndarray.Array)
 	}
+	stateful, err := fromText(t, `graph "g" { in %h: float32[2] %n = Neg(%h) out %n }`).Compile(t.Context(), berth.WithState("h", "n"))
+	require.NoError(t, err)
+	h := floats(1, 2)
+	state, next := map[string]ndarray.Value{"h": h}, map[string]*ndarray.Array{"n": h}
 	ctx := t.Context()
 	for _, c := range []struct {
 		name string
@@ -228,6 +232,7 @@ func TestAllocations(t *testing.T) {
 		{"Session.Run", 0, func() error { _, err := s.Run(ctx, asked[0].in); return err }},
 		{"Session.RunInto", 0, func() error { return s.RunInto(ctx, in, buffers) }},
 		{"Program.RunInto", 0, func() error { return p.RunInto(ctx, in, buffers) }},
+		{"Program.RunInto with a state", 0, func() error { return stateful.RunInto(ctx, state, next) }},
 		{"Program.RunValues", 6, func() error { _, err := p.RunValues(ctx, in); return err }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

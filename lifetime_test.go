@@ -162,6 +162,21 @@ func TestClosed(t *testing.T) {
 	}
 }
 
+// TestClosedFirst: calls with inputs that do not fit fail with ErrClosed, too; a model that is opened in the place of the closed one may take them.
+func TestClosedFirst(t *testing.T) {
+	m := fromText(t, `graph "g" { in %h: float32[2] %n = Neg(%h) out %n }`)
+	p, err := m.Compile(t.Context(), berth.WithState("h", "n"))
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	for _, in := range []map[string]ndarray.Value{nil, {"other": floats(0, 2)}, {"h": floats(0, 3)}} {
+		_, err := m.RunValues(t.Context(), in)
+		require.ErrorIs(t, err, berth.ErrClosed)
+		_, err = p.RunValues(t.Context(), in)
+		require.ErrorIs(t, err, berth.ErrClosed)
+		require.ErrorIs(t, p.RunInto(t.Context(), in, nil), berth.ErrClosed)
+	}
+}
+
 // TestExtendLifetime: constants of a mapped file that a change of a graph keeps can be read while the new model is open, and the
 // new model reads the file itself.
 func TestExtendLifetime(t *testing.T) {

@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -99,14 +100,14 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 	if m.lifetime() == nil {
 		return nil, errUnmade
 	}
-	if m.life.bad != nil {
-		return nil, m.life.bad
+	if err := cmp.Or(m.life.bad, m.life.refusal()); err != nil {
+		return nil, err
 	}
 	c := newConfig(opts)
 	if _, err := m.checkOptions(&c); err != nil {
 		return nil, err
 	}
-	if err := m.checkInputs(ctx, inputs); err != nil {
+	if err := m.checkInputs(ctx, &c, inputs); err != nil {
 		return nil, rescue.WithCause(ctx, err)
 	}
 	if err := c.checkGiven(m.source().Graph.Params, inputs); err != nil {
