@@ -3,8 +3,6 @@ package program
 import (
 	"cmp"
 	"slices"
-
-	"github.com/berth-onnx/berth/ndarray"
 )
 
 // Replaying a loop: the body once per iteration, each time with the parameters' slots
@@ -180,15 +178,14 @@ func (r *replay) rotate(slot int) {
 func (r *replay) pickOffset(l *Loop, slot int) {
 	s := &r.p.Slots[slot]
 	d := r.p.stickyDigit[slot]
-	inner := ndarray.Product(s.Radix[d+1:])
 	for i := range s.Radix[d] {
 		r.pick[slot] = i
 		free := true
-		for k, off := range s.Offsets {
+		for _, off := range s.offsetsOf(r.iter, d, i) {
 			for _, c := range l.Carries {
 				at := r.loc[c.Param]
 				inside := at.arena && at.off >= off && at.off < off+int64(s.Bytes)
-				free = free && (k/inner%s.Radix[d] != i || !inside)
+				free = free && !inside
 			}
 		}
 		if free {

@@ -184,11 +184,10 @@ func (s *Session) pickOffset(l *Loop, slot int) {
 }
 
 // isUnused reports whether no parameter points into the slot at any of the offsets
-// whose digit d is i.
+// whose digit d is i, in the present iterations of the loops around.
 func (s *Session) isUnused(l *Loop, sl *Slot, d, i int) bool {
-	inner := ndarray.Product(sl.Radix[d+1:])
-	for k, off := range sl.Offsets {
-		if k/inner%sl.Radix[d] != i || sl.Bytes == 0 {
+	for _, off := range sl.offsetsOf(s.iter, d, i) {
+		if sl.Bytes == 0 {
 			continue
 		}
 		region := s.window(off, sl.Bytes)

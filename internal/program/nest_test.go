@@ -131,3 +131,48 @@ func nestArguments(g *ssa.Graph, trips int64) (args []ndarray.Value) {
 	}
 	return args
 }
+
+// TestPickedInNests: a value that a loop may keep for ever is made in a loop of a loop, whose iterations take turns. What it is written over is
+// picked of the places for the iteration of the outer loop.
+func TestPickedInNests(t *testing.T) {
+	g := parsed(t, `graph "g" {
+in %n: int64[] in %c: bool[]
+%o: int64[?] = Loop(%n, _ | %c, %n) { body: graph "outer" {
+	in %i: int64[] in %go: bool[] in %c: bool[] in %n: int64[]
+	%m: int64[] = Loop(%n, _, %n | %c) { body: graph "middle" {
+		in %j: int64[] in %more: bool[] in %old: int64[] in %c: bool[]
+		const %three: int64[] = 3
+		%flags: bool[?] = Loop(%three, %c | %c) { body: graph "flags" {
+			in %k: int64[] in %on: bool[] in %c: bool[]
+			const %four: int64[] = 4 const %axes: int64[2] = [0, 1]
+			%less: bool[] = Less(%k, %four) %u: bool[1,1] = Unsqueeze(%less, %axes) %q: bool[] = Squeeze(%u, %axes) %goes: bool[] = Identity(%q) %made: bool[] = Identity(%c)
+			out %goes, %made } }
+		%ones: int64[?] = Cast(%flags) [to=7] %sum: int64[] = ReduceSum(%ones) [keepdims=0]
+		%kept: int64[] = Loop(_, %c, %old | %sum) { body: graph "keeps" {
+			in %k: int64[] in %on: bool[] in %v: int64[] in %sum: int64[]
+			const %zero: int64[] = 0 const %axes: int64[2] = [0, 1]
+			%new: int64[] = Identity(%sum)
+			%less: bool[] = Less(%k, %zero) %u: bool[1,1] = Unsqueeze(%less, %axes) %q: bool[] = Squeeze(%u, %axes) %goes: bool[] = Identity(%q)
+			out %goes, %new } }
+		%next: int64[] = Identity(%kept)
+		const %axes: int64[2] = [0, 1] %u: bool[1,1] = Unsqueeze(%more, %axes) %q: bool[] = Squeeze(%u, %axes) %goes: bool[] = Identity(%q)
+		out %goes, %next } }
+	%slice: int64[] = Identity(%m)
+	const %axes: int64[2] = [0, 1] %u: bool[1,1] = Unsqueeze(%go, %axes) %w: bool[1,1] = Where(%go, %u, %u) %q: bool[] = Squeeze(%w, %axes) %goes: bool[] = Identity(%q)
+	out %goes, %slice } }
+out %o
+}`)
+	p, err := Compile(t.Context(), g, Options{})
+	require.NoError(t, err)
+	for _, c := range []bool{false, true} {
+		args := []ndarray.Value{ndarray.Scalar(int64(4)), ndarray.Of([]bool{c})}
+		want, err := ops.Interpret(t.Context(), g, args, nil)
+		require.NoError(t, err)
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		s.Poison = true
+		got, err := s.Run(t.Context(), args)
+		require.NoError(t, err)
+		assert.Equal(t, want[0].(*ndarray.Array).Data, got[0].(*ndarray.Array).Data, "condition %v", c)
+	}
+}

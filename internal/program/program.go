@@ -39,6 +39,16 @@ type Slot struct {
 	Radix   []int
 }
 
+// offsetsOf are the offsets whose digit d is i, in the present iterations of the loops further out, and in any of those further in.
+func (s *Slot) offsetsOf(iter []int, d, i int) []int64 {
+	k := 0
+	for e, lv := range s.Levels[:d] {
+		k = k*s.Radix[e] + iter[lv]%s.Radix[e]
+	}
+	inner := ndarray.Product(s.Radix[d+1:])
+	return s.Offsets[(k*s.Radix[d]+i)*inner:][:inner]
+}
+
 // InstrKind says how an instruction runs.
 type InstrKind uint8
 
