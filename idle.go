@@ -73,6 +73,7 @@ func (p *Program) takeIdle() *Session {
 
 // keepIdle takes a session back after a run.
 func (p *Program) keepIdle(s *Session) {
+	s.s.Forget()
 	l := &p.idle
 	l.mu.Lock()
 	defer l.mu.Unlock()

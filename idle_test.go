@@ -3,11 +3,14 @@ package berth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -107,6 +110,25 @@ func TestNothingIsLeftOfClosedModels(t *testing.T) {
 	before := objects(10)
 	after := objects(models)
 	assert.Less(t, after, before+models, "not an object for each model")
+}
+
+// TestIdleSessionsHoldNoResults: results belong to the caller, and so does their end, also while the session of the run waits for another.
+func TestIdleSessionsHoldNoResults(t *testing.T) {
+	for _, shape := range []string{"1024", "N"} {
+		p, err := fromText(t, fmt.Sprintf(`graph "g" { in %%x: float32[%s] %%y = Neg(%%x) %%z = Abs(%%y) out %%y, %%z }`, shape)).Compile(t.Context())
+		require.NoError(t, err)
+		var held []weak.Pointer[byte]
+		out, err := p.RunValues(t.Context(), map[string]ndarray.Value{"x": floats(0, 1024)})
+		require.NoError(t, err)
+		for _, v := range out {
+			held = append(held, weak.Make(&v.(*ndarray.Array).Data[0]))
+		}
+		require.Eventually(t, func() bool {
+			runtime.GC()
+			return !slices.ContainsFunc(held, func(w weak.Pointer[byte]) bool { return w.Value() != nil })
+		}, 10*time.Second, time.Millisecond, shape)
+		assert.Equal(t, 1, p.Stats().IdleSessions)
+	}
 }
 
 // TestStats: a model counts what it and its programs hold.

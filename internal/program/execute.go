@@ -157,25 +157,34 @@ func (s *Session) exec(in *Instr) error {
 		return nil
 	}
 	s.fill(c, in)
-	if err := s.p.memory.AskContext(c.Ctx, "the run", int64(len(in.Out))*headerBytes); err != nil {
-		return s.wrap(in, err)
-	}
 	c.Scratch = s.work
-	if err := s.compute(in, c); err != nil {
+	err := s.execOpen(in, c)
+	s.work, c.Scratch = c.Scratch, nil // so that the call keeps nothing reachable
+	clear(c.In)
+	clear(c.Out)
+	if err != nil {
 		return s.wrap(in, err)
 	}
-	s.work = c.Scratch
+	return nil
+}
+
+// execOpen computes the results of an instruction on values of unknown shapes.
+func (s *Session) execOpen(in *Instr, c *ops.Call) error {
+	if err := s.p.memory.AskContext(c.Ctx, "the run", int64(len(in.Out))*headerBytes); err != nil {
+		return err
+	}
+	if err := s.compute(in, c); err != nil {
+		return err
+	}
 	for i, sl := range in.Out {
 		if sl >= 0 && !s.p.Slots[sl].Static {
 			v, err := s.detach(c.Out[i])
 			if err != nil {
-				return s.wrap(in, err)
+				return err
 			}
 			s.vals[sl] = v
 		}
 	}
-	clear(c.In) // so that the call keeps no value reachable
-	clear(c.Out)
 	return nil
 }
 

@@ -76,6 +76,12 @@ func (r *recycler) begin() {
 	r.held, r.most = 0, 0
 }
 
+// Forget drops the results of the last run, once no caller has the slice of them: fresh ones are the caller's alone.
+func (s *Session) Forget() {
+	clear(s.outs)
+	s.recycled.begin()
+}
+
 // drop empties a slot. The buffer of its value is free if no other slot aliases it. At most
 // as many bytes are free as were ever in use at once.
 func (s *Session) drop(slot int) {

@@ -40,6 +40,23 @@ func TestRunsLeaveNothingOfTheCaller(t *testing.T) {
 	}
 }
 
+// TestCallsKeepNothing: after a run, also one that failed, no call of a node of unknown sizes has operands, results or a workspace: all
+// calls share the session's, and one of them grows it.
+func TestCallsKeepNothing(t *testing.T) {
+	_, _, s := started(t, `graph "g" { in %x: float32[N] in %i: int64[M] %a = Neg(%x) %y = Gather(%a, %i) out %y }`)
+	for _, index := range []int64{0, 9} {
+		s.work = make([]byte, 64)
+		_, err := s.Run(t.Context(), []ndarray.Value{ndarray.Must(ndarray.Float32, 2), ndarray.Of([]int64{index}, 1)})
+		require.Equal(t, index == 9, err != nil)
+		for _, c := range s.calls {
+			assert.Nil(t, c.Scratch)
+			for _, v := range append(c.In, c.Out...) {
+				assert.Nil(t, v)
+			}
+		}
+	}
+}
+
 // TestKeysTellRanksApart: shapes of 256 dimensions more are another key.
 func TestKeysTellRanksApart(t *testing.T) {
 	long := make([]int, 257)
