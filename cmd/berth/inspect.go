@@ -155,7 +155,16 @@ func (a *app) described(ctx context.Context, model string, m *berth.Model, opts 
 		return a.describedInTurn(ctx, model, m, opts)
 	}
 	res.compiled(program.p)
-	return res, err
+	return res, cmp.Or(err, cutShort(ctx, program.err))
+}
+
+// cutShort is the error of a context that has ended what gave another error. Other errors of compiling say that a model can not be run:
+// it is described without.
+func cutShort(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return ctx.Err()
 }
 
 // lacksMemory reports an error of the limit --max-memory.
@@ -170,8 +179,11 @@ func (a *app) describedInTurn(ctx context.Context, model string, m *berth.Model,
 	if err != nil {
 		return res, err
 	}
-	p, uncompiled := m.Compile(borrow.Describing(ctx), opts...) // a model that can not be run is described without
+	p, uncompiled := m.Compile(borrow.Describing(ctx), opts...)
 	res.compiled(p)
+	if err := cutShort(ctx, uncompiled); err != nil {
+		return res, err
+	}
 	if lacksMemory(unplanned) {
 		res.Warnings = append(slices.Clip(res.Warnings), "the memory plan is left out: "+unplanned.Error())
 	}

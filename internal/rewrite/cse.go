@@ -238,7 +238,11 @@ func (c *Context) constHashes(constants []*ssa.Value) ([]constHashed, error) {
 	err := rescue.Share(min(runtime.GOMAXPROCS(0), 1+len(constants)/(2*piece)), func() error {
 		for lo := int(next.Add(piece)) - piece; lo < len(constants) && c.ctx.Err() == nil; lo = int(next.Add(piece)) - piece {
 			for i := lo; i < min(lo+piece, len(constants)); i++ {
-				out[i].hash, out[i].ok = constHash(constants[i].Const)
+				k := constants[i].Const
+				if k.StoredBytes() > cseConstBytes && c.ctx.Err() != nil { // a file that is not in memory takes 10 ms for each
+					break
+				}
+				out[i].hash, out[i].ok = constHash(k)
 			}
 		}
 		return nil
