@@ -2,6 +2,7 @@ package ssa
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 
@@ -10,28 +11,48 @@ import (
 
 // Equal reports that two constants have the same type, shape and elements, bit
 // for bit. A splat equals a dense constant with the same elements.
-func (c *Constant) Equal(d *Constant) bool {
+func (c *Constant) Equal(d *Constant) bool { return c.EqualContext(context.Background(), d) }
+
+// EqualContext is [Constant.Equal], and false where the context ends.
+func (c *Constant) EqualContext(ctx context.Context, d *Constant) bool {
 	switch {
 	case c == d:
 		return true
 	case c == nil || d == nil || c.dtype != d.dtype || !slices.Equal(c.shape, d.shape):
 		return false
 	case c.splat != nil && d.splat != nil:
-		return sameElems(c.splat, d.splat)
+		return sameElems(ctx, c.splat, d.splat)
 	case c.splat != nil:
-		return d.repeats(c.splat)
+		return d.repeats(ctx, c.splat)
 	case d.splat != nil:
-		return c.repeats(d.splat)
-	case c.packed != nil && d.packed != nil && (c.dtype.FileBits() >= 8 || bytes.Equal(c.packed, d.packed)):
-		return bytes.Equal(c.packed, d.packed) // without making aligned copies
+		return c.repeats(ctx, d.splat)
+	case c.packed != nil && d.packed != nil && (c.dtype.FileBits() >= 8 || sameBytes(ctx, c.packed, d.packed)):
+		return sameBytes(ctx, c.packed, d.packed) // without making aligned copies
 	}
 	a, errA := c.Array()
 	b, errB := d.Array()
-	return errA == nil && errB == nil && sameElems(a, b)
+	return errA == nil && errB == nil && sameElems(ctx, a, b)
+}
+
+// comparedPiece is how many bytes are compared between two looks at a context. A file that is not in memory has them in some milliseconds.
+const comparedPiece = 1 << 20
+
+// sameBytes is [bytes.Equal], and false where the context ends.
+func sameBytes(ctx context.Context, a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for len(a) > comparedPiece {
+		if ctx.Err() != nil || !bytes.Equal(a[:comparedPiece], b[:comparedPiece]) {
+			return false
+		}
+		a, b = a[comparedPiece:], b[comparedPiece:]
+	}
+	return bytes.Equal(a, b)
 }
 
 // repeats reports that every element of a dense constant is e.
-func (c *Constant) repeats(e *ndarray.Array) bool {
+func (c *Constant) repeats(ctx context.Context, e *ndarray.Array) bool {
 	a := &ndarray.Array{Data: c.packed}
 	if c.packed == nil || c.dtype.FileBits() < 8 {
 		var err error
@@ -45,15 +66,15 @@ func (c *Constant) repeats(e *ndarray.Array) bool {
 		}
 	}
 	for rest, w := a.Data, len(e.Data); w > 0 && len(rest) >= w; rest = rest[w:] {
-		if !bytes.Equal(rest[:w], e.Data) {
+		if !bytes.Equal(rest[:w], e.Data) || len(rest)%comparedPiece < w && ctx.Err() != nil {
 			return false
 		}
 	}
 	return true
 }
 
-func sameElems(a, b *ndarray.Array) bool {
-	return bytes.Equal(a.Data, b.Data) && slices.Equal(a.Str, b.Str)
+func sameElems(ctx context.Context, a, b *ndarray.Array) bool {
+	return sameBytes(ctx, a.Data, b.Data) && slices.Equal(a.Str, b.Str)
 }
 
 // EqualValue is [Attr.Equal] with tensors compared by their elements.

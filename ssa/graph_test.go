@@ -214,6 +214,18 @@ func TestConstantEqual(t *testing.T) {
 	assert.Nil(t, NewLazy(ndarray.Int64, []int{1}, func() (*ndarray.Array, error) { return nil, fmt.Errorf("gone") }).Ints(4))
 }
 
+// TestConstantEqualLooks: comparing large constants looks at the context, and says that they differ where it ends.
+func TestConstantEqualLooks(t *testing.T) {
+	const n = 4 * comparedPiece
+	a, b := NewConstant(ndarray.Of(make([]uint8, n), n)), NewConstant(ndarray.Of(make([]uint8, n), n))
+	for name, other := range map[string]*Constant{"dense": b, "splat": NewSplat(ndarray.Scalar[uint8](0), n)} {
+		all := &endsAfter{n: n}
+		assert.True(t, a.EqualContext(all, other), name)
+		assert.InDelta(t, 4, all.looks, 1, name)
+		assert.False(t, a.EqualContext(&endsAfter{n: 2}, other), name)
+	}
+}
+
 func TestContentOfConstants(t *testing.T) {
 	g := NewGraph("g")
 	assert.Equal(t, "{1,-1}", contentText(g.AddConst("a", Int64s(1, -1)).Content))

@@ -360,7 +360,7 @@ func scalarText(a *ndarray.Array) (string, bool) {
 		parts[i] = elemText(a, i)
 	}
 	b, err := parseElems(a.DType, a.Shape, parts)
-	if err != nil || !sameElems(a, b) {
+	if err != nil || !sameElems(context.Background(), a, b) {
 		return "", false
 	}
 	if len(a.Shape) == 0 {

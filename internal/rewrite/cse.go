@@ -211,7 +211,7 @@ func (c *Context) mergeConstants(g *ssa.Graph) {
 		}
 		h := hashes[i].hash
 		first := table.first(h)
-		for first >= 0 && !(all[first].Type.Equal(v.Type) && all[first].Const.Equal(v.Const)) {
+		for first >= 0 && !(all[first].Type.Equal(v.Type) && all[first].Const.EqualContext(c.ctx, v.Const)) {
 			first = table.behind(first)
 		}
 		if first >= 0 {
