@@ -85,6 +85,7 @@ type app struct {
 	collector   *collector
 	drawing     drawing
 	told        bool                                   // what was drawn
+	ending      *ending                                // of all copies
 	roles       map[*berth.Model]map[string]trial.Role // what models use their inputs for
 
 	dataRoot string
@@ -100,8 +101,14 @@ type app struct {
 }
 
 // grace is how long a command goes on after its timeout or a signal until the process is ended: everything looks at the
-// context far more often, but nothing that takes longer may keep a process alive.
-const grace = 700 * time.Millisecond
+// context more often, but nothing that takes longer may keep a process alive.
+const grace = 60 * time.Millisecond
+
+// ending is what a command and who ends it in its place agree on.
+type ending struct {
+	said      sync.Once  // whyEnded was printed
+	finishing sync.Mutex // locked while work goes on after the context that is not to be cut short
+}
 
 // endProcess is os.Exit in the command, nil in tests.
 var endProcess func(code int)
@@ -114,8 +121,10 @@ func (a *app) watch(ctx context.Context) (stop func() bool) {
 	}
 	return context.AfterFunc(ctx, func() {
 		time.Sleep(grace)
+		a.ending.finishing.Lock()
+		defer safefile.Abandon()() // where the process goes on, as in tests
 		a.temporary.removeAll(ctx)
-		fmt.Fprintln(a.errOut, "berth:", a.whyEnded())
+		a.sayEnded()
 		endProcess(exitFailed)
 	})
 }
@@ -123,6 +132,11 @@ func (a *app) watch(ctx context.Context) (stop func() bool) {
 // within is the context of one operation of the command, within --max-memory. The next one has another: what takes too much memory ends
 // itself alone, and less may be tried.
 func (a *app) within() context.Context { return a.memory.In(a.ctx) }
+
+// sayEnded prints whyEnded once.
+func (a *app) sayEnded() {
+	a.ending.said.Do(func() { fmt.Fprintln(a.errOut, "berth:", a.whyEnded()) })
+}
 
 // whyEnded is the message of a command that its context ended.
 func (a *app) whyEnded() string {
@@ -164,7 +178,7 @@ func (f *folders) removeAll(ctx context.Context) {
 // execute runs a command line and returns its exit code. Errors are printed on errOut.
 func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 	stdout := &checkedWriter{Writer: out}
-	a := &app{out: stdout, errOut: errOut, temporary: new(folders)}
+	a := &app{out: stdout, errOut: errOut, temporary: new(folders), ending: new(ending)}
 	err := a.execute(ctx, args)
 	if err == nil {
 		err = stdout.err
@@ -173,7 +187,7 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 	case err == nil:
 		return exitDone
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()), a.timeout > 0 && errors.Is(err, context.DeadlineExceeded):
-		fmt.Fprintln(errOut, "berth:", a.whyEnded())
+		a.sayEnded()
 		return exitFailed
 	}
 	fmt.Fprintln(errOut, "berth:", brief(plain(textOf(err))))

@@ -137,7 +137,7 @@ func TestWatch(t *testing.T) {
 	endProcess = func(code int) { ended <- code }
 	defer func() { endProcess = nil }()
 	var errOut strings.Builder
-	a := &app{errOut: &errOut, temporary: new(folders), timeout: time.Second}
+	a := &app{errOut: &errOut, temporary: new(folders), ending: new(ending), timeout: time.Second}
 	dir, _, err := a.temporary.make(t.Context())
 	require.NoError(t, err)
 
@@ -153,6 +153,25 @@ func TestWatch(t *testing.T) {
 	assert.True(t, a.watch(ctx)())
 	cancel()
 	assert.Empty(t, ended)
+}
+
+// TestWatchWaits: work that is to be finished is, however long it takes, and the end is told of once.
+func TestWatchWaits(t *testing.T) {
+	ended := make(chan int, 1)
+	endProcess = func(code int) { ended <- code }
+	defer func() { endProcess = nil }()
+	var errOut strings.Builder
+	ctx, cancel := context.WithCancel(t.Context())
+	a := &app{errOut: &errOut, temporary: new(folders), ending: new(ending), ctx: ctx}
+	a.ending.finishing.Lock()
+	a.watch(ctx)
+	cancel()
+	time.Sleep(2 * grace)
+	require.Empty(t, ended)
+	a.sayEnded()
+	a.ending.finishing.Unlock()
+	assert.Equal(t, exitFailed, <-ended)
+	assert.Equal(t, "berth: interrupted\n", errOut.String())
 }
 
 // TestRandomArrayEnds: a context ends making inputs, whose shape a file says.

@@ -17,19 +17,16 @@ import (
 )
 
 func main() {
-	if holder.Serve() {
-		return
-	}
 	sysmem.CountProgram()
 	sysmem.DropCode() // what the initialization of all packages ran, most of it never again
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	safefile.CloseRemoved = holder.Keep
 	endProcess = func(code int) {
-		holder.Start()
+		if ctx.Err() != nil {
+			holder.Start()
+		}
 		os.Exit(code)
 	}
-	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	endProcess(code)
+	endProcess(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
 // largeFile is the size from which it takes long to give a removed file back: 65 to 200 ms per GB on ext4, for its pages and blocks. The
@@ -27,6 +28,22 @@ func discard(ctx context.Context, f *os.File) {
 		return
 	}
 	f.Close()
+}
+
+var (
+	unfinished sync.Map     // the temporary files, *os.File, that have no other name yet
+	renaming   sync.RWMutex // read-locked while files get their names
+)
+
+// Abandon removes the temporary files of all writers, for a process that ends while they write. Those that rename files already finish that,
+// and no other begins: it blocks, until resume is called.
+func Abandon() (resume func()) {
+	renaming.Lock()
+	unfinished.Range(func(f, _ any) bool {
+		os.Remove(f.(*os.File).Name())
+		return true
+	})
+	return renaming.Unlock
 }
 
 // RemoveFolder removes a folder and the files in it, as far as the system lets it. Where the context has ended, it does not wait for

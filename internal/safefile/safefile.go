@@ -217,6 +217,7 @@ func (p *pending) rename() error {
 		return err
 	}
 	p.renamed = true
+	unfinished.Delete(p.file)
 	if p.brief {
 		return nil
 	}
@@ -233,6 +234,8 @@ func (g group) commit(ctx context.Context, left *time.Duration, obsolete func(al
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	renaming.RLock()
+	defer renaming.RUnlock()
 	for i, p := range g {
 		if err := p.rename(); err != nil {
 			if i < len(g)-1 || !p.renamed { // else the files are new; only their names may not be on the disk
@@ -273,6 +276,7 @@ func (g group) release(ctx context.Context) {
 		case p.renamed:
 			p.file.Close()
 		default:
+			unfinished.Delete(p.file)
 			discard(ctx, p.file)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -328,4 +329,28 @@ func TestDiscard(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestAbandon: what a process that ends has not finished is gone, and gets no name any more; what has its name stays.
+func TestAbandon(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, Write(filepath.Join(dir, "old"), text("x")))
+	ended, abandoned := make(chan error), make(chan func(), 1)
+	go func() {
+		ended <- Write(filepath.Join(dir, "new"), func(w io.Writer) error {
+			abandoned <- Abandon()
+			return text("y")(w)
+		})
+	}()
+	resume := <-abandoned
+	assert.Equal(t, map[string]string{"old": "x"}, contents(t, dir))
+	select {
+	case err := <-ended:
+		t.Fatal("renamed: ", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	resume()
+	require.ErrorIs(t, <-ended, fs.ErrNotExist)
+	assert.Equal(t, map[string]string{"old": "x"}, contents(t, dir))
+	unfinished.Range(func(f, _ any) bool { t.Error(f.(*os.File).Name()); return true })
 }

@@ -173,11 +173,13 @@ func (t target) create(ctx context.Context, left *time.Duration) (*os.File, erro
 			return nil, t.refuseFolder(err)
 		}
 		lockFile(f)
+		unfinished.Store(f, true)
 		if like == nil {
 			return f, nil
 		}
 		keepOwner(f, like)
 		if err := f.Chmod(mode); err != nil {
+			unfinished.Delete(f)
 			return nil, errors.Join(t.named(tmp, err), f.Close(), os.Remove(tmp))
 		}
 		return f, nil

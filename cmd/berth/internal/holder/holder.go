@@ -1,29 +1,23 @@
-// Package holder has large files closed after the end of a command that was interrupted and has removed them.
+// Package holder lets a process end before the system has taken back what it occupied.
 //
-// What a removed file occupies, on the disk and in memory, the system takes back when the last process closes it: on ext4 that
-// takes 65 to 200 ms per GB, and a process does not end before. So another process has the files open too, and waits for the end of the first:
+// A process that ends gives back its memory, 65 ms per GB of small pages, and the removed files that it has open, 65 to 200 ms per GB
+// (ext4), and whoever waits for it waits for that. So a command that was interrupted leaves both to a process that shares
+// its memory and has its files open, and ends a moment later:
 //
-//	command   open ── remove ── start ───── end
-//	holder                        └─ reads until the end of its input ── ends: disk and memory are taken back
+//	command   open ── remove ── Start ── end
+//	holder                        └─ standard streams closed ── sleeps ── ends: memory and disk are taken back
 //
-// Where it can not be started (Windows, a system without a file of the program), the command closes the files itself, and takes as long.
+// The process runs a few system calls of assembly, on no stack (clone(2) with CLONE_VM). Systems and processors without it take the time.
 package holder
 
 import (
-	"io"
 	"os"
-	"os/exec"
-	"runtime"
 	"sync"
 )
-
-// argument is the only one of the process that holds files.
-const argument = "hold-removed-files"
 
 var (
 	mu    sync.Mutex
 	files []*os.File // not to be collected, which would close them
-	input *os.File   // of the process; it ends with this one
 )
 
 // Keep leaves a file open until the process ends.
@@ -31,38 +25,4 @@ func Keep(f *os.File) {
 	mu.Lock()
 	defer mu.Unlock()
 	files = append(files, f)
-}
-
-// Start starts the process, if there are files to hold. The caller ends right after.
-func Start() {
-	mu.Lock()
-	defer mu.Unlock()
-	if len(files) == 0 {
-		return
-	}
-	program, err := os.Executable()
-	if runtime.GOOS == "linux" {
-		program = "/proc/self/exe" // also where the file was replaced meanwhile
-	} else if err != nil {
-		return
-	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		return
-	}
-	input = write
-	c := exec.Command(program, argument)
-	c.Stdin, c.ExtraFiles = read, files
-	_ = c.Start()
-	read.Close()
-}
-
-// Serve holds files until the process that started this one has ended, and reports true, in a process that [Start] started. In any other
-// it returns false at once.
-func Serve() bool {
-	if len(os.Args) != 2 || os.Args[1] != argument {
-		return false
-	}
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return true
 }
