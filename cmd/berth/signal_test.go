@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,4 +63,33 @@ func saveChain(t *testing.T, path string, nodes int) {
 	require.NoError(t, ops.InferGraph(g))
 	m := berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}})
 	require.NoError(t, m.Save(path, berth.SaveOptions{}))
+}
+
+// TestTrainingIsKept: the process of an interrupted command goes on until the state of training is written, which waits for a folder that another
+// program has locked here.
+func TestTrainingIsKept(t *testing.T) {
+	ended := make(chan int, 1)
+	endProcess = func(code int) { ended <- code }
+	defer func() { endProcess = nil }()
+	dir := t.TempDir()
+	data, kept := trainData(t, dir), filepath.Join(dir, "kept")
+	require.NoError(t, os.Mkdir(kept, 0o777))
+	lock, err := os.Open(kept)
+	require.NoError(t, err)
+	defer lock.Close()
+	steps, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan outcome)
+	go func() {
+		done <- berthCtx(steps, "train", "builtin:mlp", "--data", data, "--loss", "mean-squared-error", "--epochs", "100000000", "--checkpoint", filepath.Join(kept, "state"), "-o", filepath.Join(dir, "out.onnx"))
+	}()
+	time.Sleep(300 * time.Millisecond) // for some steps; without any there is nothing to keep
+	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+	cancel()
+	time.Sleep(3 * grace)
+	assert.Empty(t, ended, "the process ends before the state is written")
+	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_UN))
+	require.Equal(t, exitFailed, (<-done).code)
+	assert.Equal(t, exitFailed, <-ended, "of who would have ended it")
+	assert.FileExists(t, filepath.Join(kept, "state"))
 }
