@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,11 +105,25 @@ type app struct {
 // context more often, but nothing that takes longer may keep a process alive.
 const grace = 60 * time.Millisecond
 
+// printingGrace is how much longer it goes on to print results: a slow reader or disk has the rest of them.
+const printingGrace = 640 * time.Millisecond
+
 // ending is what a command and who ends it in its place agree on.
 type ending struct {
 	said      sync.Once  // whyEnded was printed
 	finishing sync.Mutex // locked while work goes on after the context that is not to be cut short
+	printing  sync.Mutex // locked while results are printed that were there before the context ended
 }
+
+// printed waits until no results are printed, but not for ever: nobody may read them.
+func (e *ending) printed() {
+	for end := time.Now().Add(printingGrace); !e.printing.TryLock() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// saidEnded reports that a command ended with its context, by a signal or its timeout.
+var saidEnded atomic.Bool
 
 // endProcess is os.Exit in the command, nil in tests.
 var endProcess func(code int)
@@ -122,9 +137,18 @@ func (a *app) watch(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		time.Sleep(grace)
 		a.ending.finishing.Lock()
+		a.ending.printed()
 		defer safefile.Abandon()() // where the process goes on, as in tests
 		a.temporary.removeAll(ctx)
-		a.sayEnded()
+		said := make(chan struct{})
+		go func() {
+			a.sayEnded()
+			close(said)
+		}()
+		select {
+		case <-said:
+		case <-time.After(grace): // nobody reads standard error
+		}
 		endProcess(exitFailed)
 	})
 }
@@ -135,6 +159,7 @@ func (a *app) within() context.Context { return a.memory.In(a.ctx) }
 
 // sayEnded prints whyEnded once.
 func (a *app) sayEnded() {
+	saidEnded.Store(true)
 	a.ending.said.Do(func() { fmt.Fprintln(a.errOut, "berth:", a.whyEnded()) })
 }
 

@@ -181,6 +181,10 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	if err := a.checkSeed(m, have); err != nil {
 		return err
 	}
+	from, err := a.originOf(model, m, have) // before what may be interrupted: rows that are done are printed
+	if err != nil {
+		return err
+	}
 	rows, err := m.Compare(ctx, co, append(opts, a.on(f.backend)...)...)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
@@ -202,13 +206,11 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 			return err
 		}
 	}
-	from, err := a.originOf(model, m, have)
-	if err != nil {
-		return err
-	}
 	if !a.guessed {
 		f.advice = a.sizeAdvice(m, have)
 	}
+	a.ending.printing.Lock()
+	defer a.ending.printing.Unlock()
 	if err := a.report(from, out, f); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/berth-onnx/berth/cmd/berth/internal/holder"
 	_ "github.com/berth-onnx/berth/cmd/berth/internal/trim"
@@ -20,10 +21,13 @@ func main() {
 	sysmem.CountProgram()
 	sysmem.DropCode() // what the initialization of all packages ran, most of it never again
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, func() {
+		time.Sleep(100 * time.Millisecond) // timeout(1) signals the process and its group
+		stop()                             // a second signal ends the process at once
+	})
 	safefile.CloseRemoved = holder.Keep
 	endProcess = func(code int) {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || saidEnded.Load() {
 			holder.Start()
 		}
 		os.Exit(code)

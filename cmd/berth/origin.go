@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -42,7 +43,7 @@ func (o *origin) markdown() string {
 func (a *app) originOf(name string, m *berth.Model, have map[string]ndarray.Value) (o origin, err error) {
 	o = origin{Model: name, Version: berth.Version(), Seed: a.seed}
 	if !strings.HasPrefix(name, "builtin:") {
-		if o.SHA256, err = hashOf(name); err != nil {
+		if o.SHA256, err = hashOf(a.ctx, name); err != nil {
 			return o, err
 		}
 	}
@@ -69,15 +70,21 @@ func (a *app) originOf(name string, m *berth.Model, have map[string]ndarray.Valu
 	return o, nil
 }
 
-func hashOf(path string) (string, error) {
+func hashOf(ctx context.Context, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
+	const piece = 1 << 20
+	h, n := sha256.New(), int64(piece)
+	for n == piece {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		if n, err = io.CopyN(h, f, piece); err != nil && err != io.EOF {
+			return "", err
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

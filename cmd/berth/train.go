@@ -215,6 +215,10 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 
 // fit takes the steps that are left.
 func (a *app) fit(ctx context.Context, t *train.Trainer, d *examples, c *checkpoint, total int, res *trainJSON) error {
+	if c.path != "" {
+		a.ending.finishing.Lock()
+		defer a.ending.finishing.Unlock()
+	}
 	bar := a.newProgress(total)
 	defer bar.done()
 	done := len(res.Losses)
@@ -224,9 +228,6 @@ func (a *app) fit(ctx context.Context, t *train.Trainer, d *examples, c *checkpo
 	waits := context.Background()
 	if c.path == "" { // nothing is kept of a step that goes on to its end since it has begun to change weights
 		waits = ctx
-	} else {
-		a.ending.finishing.Lock()
-		defer a.ending.finishing.Unlock()
 	}
 	_, err := rescue.Until(waits, func() (struct{}, error) {
 		return struct{}{}, t.Fit(ctx, d.draw(a.seed, done, total), func(step int, loss float64) error {

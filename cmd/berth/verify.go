@@ -106,6 +106,8 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	if err != nil {
 		return err
 	}
+	a.ending.printing.Lock()
+	defer a.ending.printing.Unlock()
 	if err := a.verifyEnd(n, lines, f); err != nil {
 		return err
 	}

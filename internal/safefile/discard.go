@@ -32,11 +32,11 @@ func discard(ctx context.Context, f *os.File) {
 
 var (
 	unfinished sync.Map     // the temporary files, *os.File, that have no other name yet
-	renaming   sync.RWMutex // read-locked while files get their names
+	renaming   sync.RWMutex // read-locked while files are created and get their names
 )
 
-// Abandon removes the temporary files of all writers, for a process that ends while they write. Those that rename files already finish that,
-// and no other begins: it blocks, until resume is called.
+// Abandon removes the temporary files of all writers, for a process that ends while they write. Those that create or rename files already finish
+// that, and no other begins: it blocks, until resume is called.
 func Abandon() (resume func()) {
 	renaming.Lock()
 	unfinished.Range(func(f, _ any) bool {

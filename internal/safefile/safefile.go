@@ -276,8 +276,8 @@ func (g group) release(ctx context.Context) {
 		case p.renamed:
 			p.file.Close()
 		default:
-			unfinished.Delete(p.file)
 			discard(ctx, p.file)
+			unfinished.Delete(p.file)
 		}
 	}
 }

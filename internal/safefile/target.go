@@ -155,6 +155,8 @@ func (t target) create(ctx context.Context, left *time.Duration) (*os.File, erro
 	if err := step("create", t.path); err != nil {
 		return nil, err
 	}
+	renaming.RLock()
+	defer renaming.RUnlock()
 	mode, like := fs.FileMode(0o666), t.old
 	if like == nil {
 		like = t.like

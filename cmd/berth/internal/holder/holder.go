@@ -7,7 +7,8 @@
 //	command   open ── remove ── Start ── end
 //	holder                        └─ standard streams closed ── sleeps ── ends: memory and disk are taken back
 //
-// The process runs a few system calls of assembly, on no stack (clone(2) with CLONE_VM). Systems and processors without it take the time.
+// It runs a few system calls of assembly, on no stack (clone(2) with CLONE_VM), keeps no other file open, and is started only where that is worth it: process 1, whose
+// child it becomes, has to wait for it. Systems and processors without it take the time.
 package holder
 
 import (
