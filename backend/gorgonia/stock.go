@@ -63,7 +63,10 @@ var (
 	double   = []ndarray.DType{ndarray.Float64}
 )
 
-const rounding = "float32: not rounded as a float64 result is"
+const (
+	rounding = "float32: not rounded as a float64 result is"
+	assembly = "float64: wrong near overflow and underflow on amd64"
+)
 
 // stockKernels is the table; what is not in it has no stock kernel of the same meaning.
 var stockKernels = []Kernel{
@@ -74,8 +77,8 @@ var stockKernels = []Kernel{
 	{Operator: "Neg", Stock: "tensor.Neg", Types: signed, arity: 1, run: unary(tensor.Neg)},
 	{Operator: "Abs", Stock: "tensor.Abs", Types: signed, arity: 1, run: unary(tensor.Abs)},
 	{Operator: "Sqrt", Stock: "tensor.Sqrt", Types: floats, arity: 1, run: unary(tensor.Sqrt)},
-	{Operator: "Exp", Stock: "tensor.Exp", Types: double, Reason: rounding, arity: 1, run: unary(tensor.Exp)},
-	{Operator: "Log", Stock: "tensor.Log", Types: double, Reason: rounding, arity: 1, run: unary(tensor.Log)},
+	{Operator: "Exp", Stock: "tensor.Exp", Reason: rounding + "; " + assembly, arity: 1, run: unary(tensor.Exp)},
+	{Operator: "Log", Stock: "tensor.Log", Reason: rounding + "; " + assembly, arity: 1, run: unary(tensor.Log)},
 	{Operator: "Tanh", Stock: "tensor.Tanh", Types: floats, arity: 1, run: unary(tensor.Tanh)},
 	{Operator: "Sign", Stock: "tensor.Sign", Types: integers, Reason: "floats: NaN is 0", arity: 1, run: unary(tensor.Sign)},
 	{Operator: "Reciprocal", Stock: "tensor.Inv", Types: floats, arity: 1, run: unary(tensor.Inv)},

@@ -2,7 +2,9 @@ package gorgonia_test
 
 import (
 	"math"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,7 +18,7 @@ import (
 )
 
 // special are numbers that kernels get wrong first.
-var special = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -2.5, 3, 7, 100, -100, 1e-40, -1e-40, 1e-320, 3e38, 1e300, math.Inf(1), math.Inf(-1), math.NaN()}
+var special = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -2.5, 3, 7, 100, -100, 1e-40, -1e-40, 1e-320, 3e38, 709.5, 1e300, math.Inf(1), math.Inf(-1), math.NaN()}
 
 // pairs are tensors of all pairs of special numbers.
 func pairs(dt ndarray.DType) (a, b *ndarray.Array) {
@@ -44,6 +46,9 @@ func TestStockKernels(t *testing.T) {
 				a, b := pairs(dt)
 				in := []*ndarray.Array{a, b}[:k.Arity()]
 				want, err := reference(t, k.Operator, in)
+				if strings.HasSuffix(k.Reason, "on amd64") && dt == ndarray.Float64 && runtime.GOARCH != "amd64" {
+					continue
+				}
 				if err != nil || k.Operator == "Div" && !dt.IsFloat() {
 					continue // the operator has no such type, or no defined result
 				}

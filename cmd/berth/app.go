@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/internal/trial"
 	"github.com/berth-onnx/berth/ndarray"
@@ -141,10 +142,10 @@ func (a *app) watch(ctx context.Context) (stop func() bool) {
 		defer safefile.Abandon()() // where the process goes on, as in tests
 		a.temporary.removeAll(ctx)
 		said := make(chan struct{})
-		go func() {
+		rescue.Go(func() {
 			a.sayEnded()
 			close(said)
-		}()
+		})
 		select {
 		case <-said:
 		case <-time.After(grace): // nobody reads standard error

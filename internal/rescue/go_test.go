@@ -20,6 +20,7 @@ var ownGoroutines = map[string]string{
 	"internal/livebytes/livebytes.go":  "collects garbage",
 	"internal/ptx/launch.go":           "interprets kernels over a device's memory",
 	"internal/rescue/rescue.go":        "is Go",
+	"internal/safefile/discard.go":     "closes a file",
 	"internal/safefile/safefile.go":    "waits for a disk",
 	"internal/tools/planstress/run.go": "plans problems",
 }
