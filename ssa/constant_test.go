@@ -10,22 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/looktest"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
-
-// endsAfter is a context that has ended when it was asked a number of times.
-type endsAfter struct {
-	context.Context
-	looks *int
-}
-
-func (c endsAfter) Err() error {
-	if *c.looks--; *c.looks < 0 {
-		return context.Canceled
-	}
-	return nil
-}
 
 // TestConstantEnded: a context ends the making of a large constant's array, and another call makes it.
 func TestConstantEnded(t *testing.T) {
@@ -42,8 +30,7 @@ func TestConstantEnded(t *testing.T) {
 		"not aligned":      {ssa.NewConstant(unaligned), ndarray.Scalar(float32(2))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			looks := 3
-			_, err := c.constant.ArrayContext(endsAfter{context.Background(), &looks}, 0)
+			_, err := c.constant.ArrayContext(&looktest.Context{Context: t.Context(), Left: 3}, 0)
 			require.ErrorIs(t, err, context.Canceled)
 			a, err := c.constant.ArrayContext(t.Context(), 0)
 			require.NoError(t, err)
@@ -132,8 +119,7 @@ func TestIdentityEnded(t *testing.T) {
 		"strings": ssa.NewConstant(ndarray.Strings(make([]string, 20000), 20000)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			looks := 3
-			_, err := c.IdentityContext(endsAfter{context.Background(), &looks}, 0)
+			_, err := c.IdentityContext(&looktest.Context{Context: t.Context(), Left: 3}, 0)
 			require.ErrorIs(t, err, context.Canceled)
 			id, err := c.Identity(0)
 			require.NoError(t, err)
